@@ -8,6 +8,8 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 STAMP := .venv/.stamp
 JOBS ?= 2
+# Fast tests wait for threads and disks a third of their time: three processes keep two cores busy.
+FAST_JOBS ?= 3
 SEEDS ?= 2000
 FIRST_SEED ?= 0
 KILLS ?= 50
@@ -26,7 +28,7 @@ MEGABYTES ?= 2048
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups history drills spark-s3 fuzz fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups history drills spark-s3 fuzz image fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -57,7 +59,7 @@ imports: $(STAMP)
 	@$(BIN)/lint-imports --no-logo
 
 fast: $(STAMP)
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --hypothesis-profile=smoke
+	@$(BIN)/python -m pytest -q -n $(FAST_JOBS) --dist worksteal --hypothesis-profile=smoke
 
 java: $(STAMP)
 	@$(BIN)/python -m tools.java
@@ -116,6 +118,9 @@ spark-s3: $(STAMP) java ## Spark drivers killed with their checkpoints in a buck
 
 fuzz: $(STAMP) ## the native codec, built with sanitizers, attacked beside its twin in Python: MINUTES=30 SEED=0
 	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+image: $(STAMP) ## the image, built by buildah on a base of debootstrap and run, and the commands of compose.yaml; root, Debian
+	@$(BIN)/python -m pytest -q -m "" --timeout=0 tests/images/built_image.py tests/images/composed.py
 
 fmt: $(STAMP) ## format the code, and repair what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -33,6 +33,7 @@ CASES = (
         "checkpoint",
         "memory",
         "metadata",
+        "idle_fetch",
         "hostile",
         "hostile_memory",
         "compact",

@@ -106,7 +106,7 @@ class LogView:
             return _planned(metadata, extents, topic, start, end)
         except (Corrupt, NotFound, BelowTrimPoint):
             # Something has moved to the table since the rows were read.
-            return _planned(metadata, metadata.look(tables_anew=True), topic, start, end)
+            return _planned(metadata, metadata.look(reload_tables=True), topic, start, end)
 
     def _metadata(self, topics: TopicFilter) -> LogMetadata:
         log = self._log

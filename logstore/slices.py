@@ -4,12 +4,18 @@ A generator yields after each slice and returns the result. What it works on mus
 slices unless its docstring allows that. `logstore.protocol.steps.sliced` makes steps of one. Pure.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
 Slices = Generator[None, None, T]
+
+
+def parts_of(items: Sequence[T], count_max: int) -> Iterator[Sequence[T]]:
+    """`items` in parts of at most `count_max`, in order."""
+    for start in range(0, len(items), count_max):
+        yield items[start : start + count_max]
 
 
 def finish(slices: Slices[T]) -> T:

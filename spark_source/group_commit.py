@@ -110,12 +110,12 @@ class GroupCommits:
     def _ask_for_coordinator(self, address: Address) -> Address:
         with Connection.open(*address, self._timeout_s) as connection:
             request = FindCoordinatorRequest(self._group, GROUP, [self._group])
-            (found,) = connection.call(FIND_COORDINATOR, request).coordinators
-        if found.error_code:
+            (coordinator,) = connection.call(FIND_COORDINATOR, request).coordinators
+        if coordinator.error_code:
             raise Retryable(
-                f"no coordinator: group={self._group} error={error_name(found.error_code)}"
+                f"no coordinator: group={self._group} error={error_name(coordinator.error_code)}"
             )
-        return found.host, found.port
+        return coordinator.host, coordinator.port
 
 
 def registered_brokers(url: str, storage: Mapping[str, str]) -> list[Address]:

@@ -58,11 +58,11 @@ class LagListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         progress = event.progress
-        found = list(lags_of(progress.name or str(progress.id), progress.sources))
+        lags = list(lags_of(progress.name or str(progress.id), progress.sources))
         with self._lock:
-            self._lags[str(progress.id)] = found
-        if self._publish is not None and found:
-            self._publish(found)
+            self._lags[str(progress.id)] = lags
+        if self._publish is not None and lags:
+            self._publish(lags)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         with self._lock:

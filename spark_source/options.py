@@ -203,16 +203,16 @@ def _without_effect(given: Mapping[str, str], mode: Mode) -> tuple[str, ...]:
 
 
 def _url(given: Mapping[str, str]) -> str:
-    found = {given[name] for name in ("path", "url") if given.get(name)}
-    if len(found) > 1:
-        raise Invalid(f"options path and url differ: {' and '.join(sorted(found))}; give one")
-    if not found:
+    urls = {given[name] for name in ("path", "url") if given.get(name)}
+    if len(urls) > 1:
+        raise Invalid(f"options path and url differ: {' and '.join(sorted(urls))}; give one")
+    if not urls:
         instead = "; kafka.bootstrap.servers does not say it" if BOOTSTRAP in given else ""
         raise Invalid(
             "option path is missing: the log is read from its objects, give their URL, a directory "
             f"or s3://BUCKET/PREFIX, as `logstore serve --url` has it{instead}"
         )
-    return parse_location(found.pop()).url
+    return parse_location(urls.pop()).url
 
 
 def _storage(given: Mapping[str, str]) -> Storage:
@@ -324,8 +324,8 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
 def _duration_s(given: Mapping[str, str], name: str, default: str) -> float:
     """As Spark reads durations: a whole number, of milliseconds or with a unit."""
     text = given.get(name.lower(), default).strip().lower()
-    found = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text)
-    unit_ms = _UNIT_MS.get(found[2]) if found else None
-    if found is None or unit_ms is None:
+    number_and_unit = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text)
+    unit_ms = _UNIT_MS.get(number_and_unit[2]) if number_and_unit else None
+    if number_and_unit is None or unit_ms is None:
         raise Invalid(f"option {name} is not a duration: {text}; write 500ms, 30s, 15m or 1h")
-    return int(found[1]) * unit_ms / 1000
+    return int(number_and_unit[1]) * unit_ms / 1000

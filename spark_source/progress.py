@@ -21,7 +21,7 @@ from logstore.errors import Corrupt, Invalid, NotFound, Refused
 from logstore.reading.extents import Extents, OffsetRange
 from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.reader import BelowTrimPoint
-from logstore.reading.task_plan import object_bytes, plan_tasks
+from logstore.reading.task_plan import plan_tasks, wanted_bytes
 from logstore.reading.tasks import ReadTask
 from spark_source.options import ReadOptions
 from spark_source.planning.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
@@ -74,6 +74,8 @@ class Progress:
         self._initial: Position | None = None
         self._first_batch_is_due = False
         self._target: Position | None = None
+        self._has_planned_history = False
+        """Whether offsets of the last plan lie below a table's end, in files or in none."""
         self._step = FIRST_STEP_OFFSETS
         self._left_out: set[bytes] = set()
         self._pace = TriggerPace(options.offsets_min, options.trigger_delay_s)
@@ -88,7 +90,7 @@ class Progress:
         settled = self._settled(end, extents, "endingOffsets")
         check_order(start, settled)
         plan = self._plan(start, settled)
-        if self._may_hide_deletions(plan) and isinstance(self._options.starting, OffsetChoice):
+        if self._may_hide_deletions and isinstance(self._options.starting, OffsetChoice):
             self._start(self._metadata.look())
         return plan
 
@@ -154,15 +156,17 @@ class Progress:
         plan = self._looking_again(
             lambda now: self._plan(self._settled(since, now), self._settled(until, now)), extents
         )
-        if self._may_hide_deletions(plan):
+        if self._may_hide_deletions:
             self._settled(since, self._metadata.look())
         return plan
 
-    def _may_hide_deletions(self, plan: Plan) -> bool:
-        """Whether log start must be looked at again: tables were read after it, and a gap that a
-        deletion left in a table looks like one of control batches.
+    @property
+    def _may_hide_deletions(self) -> bool:
+        """Whether log start must be looked at again after a plan: tables were read after it, and a
+        gap that a deletion left in a table looks like one of control batches. No task may be
+        planned for it: no file holds it.
         """
-        return self._options.fail_on_data_loss and any(task.history for task in plan[0])
+        return self._options.fail_on_data_loss and self._has_planned_history
 
     def _looking_again(self, work: Callable[[Extents], T], extents: Extents) -> T:
         """`work`, repeated once if records moved to a table, or were deleted, since the last look.
@@ -172,7 +176,7 @@ class Progress:
         try:
             return work(extents)
         except (Corrupt, NotFound, BelowTrimPoint):
-            return work(self._metadata.look(tables_anew=True))
+            return work(self._metadata.look(reload_tables=True))
 
     def _read(self, known: Position) -> Extents:
         """Extents by the registry. Raises `Invalid` for topics neither there nor in `known`."""
@@ -221,8 +225,8 @@ class Progress:
             for number in topic.partitions:
                 time_ms = choice.time_for(name, number)
                 if time_ms is not None:
-                    found = self._metadata.offset_for_time(topic.topic_id, number, time_ms)
-                    offset = choice.unmatched if found is None else found
+                    offset_at_time = self._metadata.offset_for_time(topic.topic_id, number, time_ms)
+                    offset = choice.unmatched if offset_at_time is None else offset_at_time
                     if offset is None:
                         raise _unmatched(choice.option, name, number, time_ms)
                     given.setdefault(name, {})[number] = offset
@@ -259,8 +263,11 @@ class Progress:
     def _check_vanished(self, position: Position, extents: Extents) -> None:
         """Raises `Refused` before a topic is left out that may exist."""
         topics = self._options.topics
-        found = vanished(position, extents, topics)
-        unasked = {topic_id: found[topic_id] for topic_id in found.keys() - self._left_out}
+        vanished_topics = vanished(position, extents, topics)
+        unasked = {
+            topic_id: vanished_topics[topic_id]
+            for topic_id in vanished_topics.keys() - self._left_out
+        }
         if unasked:
             check_fates(unasked, self._metadata.fates(unasked), topics)
             self._left_out |= unasked.keys()
@@ -273,11 +280,11 @@ class Progress:
         return end
 
     def _limit_bytes(self, begin: Position, end: Position, bytes_max: int) -> Position:
-        """About as far as `bytes_max` of objects reach, looked up no further than needed."""
+        """About as far as `bytes_max` of wanted batches reach, looked up no further than needed."""
         while True:
             reach = limit_offsets(begin, end, self._step)
             places = self._metadata.places(ranges_between(begin, reach))
-            size_bytes = object_bytes(places, self._metadata.segment_sizes)
+            size_bytes = wanted_bytes(places, self._metadata.layout_of)
             if size_bytes > bytes_max:
                 self._step = max(FIRST_STEP_OFFSETS, self._step // 4)
                 return scale(begin, reach, bytes_max, size_bytes)
@@ -286,6 +293,7 @@ class Progress:
             self._step *= 4
 
     def _plan(self, begin: Position, end: Position) -> Plan:
+        self._has_planned_history = False
         ranges = ranges_between(begin, end)
         tasks_min = self._options.partitions_min
         tasks = self._tasks(ranges, self._parallelism, tasks_min)
@@ -298,9 +306,11 @@ class Progress:
     def _tasks(
         self, ranges: list[OffsetRange], parallelism: int, tasks_min: int | None
     ) -> list[ReadTask]:
+        located = self._metadata.places(ranges)
+        self._has_planned_history = self._has_planned_history or bool(located.history)
         return plan_tasks(
-            self._metadata.places(ranges),
-            self._metadata.segment_sizes,
+            located,
+            self._metadata.layout_of,
             self._metadata.offsets_at,
             parallelism=parallelism,
             tasks_min=tasks_min,

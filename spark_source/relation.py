@@ -120,8 +120,8 @@ class _Relation:
 
 def delta_path(url: str, topic_id: bytes) -> str:
     """Of a topic's table, as Hadoop spells it."""
-    found = f"{parse_location(url).url}/{table_key(topic_id)}"
-    return f"s3a://{found.removeprefix('s3://')}" if found.startswith("s3://") else found
+    location = f"{parse_location(url).url}/{table_key(topic_id)}"
+    return f"s3a://{location.removeprefix('s3://')}" if location.startswith("s3://") else location
 
 
 def _has_delta(spark: SparkSession) -> bool:

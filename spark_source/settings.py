@@ -67,14 +67,14 @@ def master_of(options: Mapping[str, object], environment: Mapping[str, str]) -> 
     if environment.get("PYSPARK_GATEWAY_PORT"):
         return ""  # spark-submit has started this program, and prepared its environment
     arguments = environment.get("PYSPARK_SUBMIT_ARGS", "")
-    if found := re.search(r"(?:--master[ =]|spark\.master=)\s*(\S+)", arguments):
-        return found[1]
+    if match := re.search(r"(?:--master[ =]|spark\.master=)\s*(\S+)", arguments):
+        return match[1]
     home = environment.get("SPARK_HOME", "")
     folder = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
     file = Path(folder, "spark-defaults.conf")
     defaults = file.read_text() if folder and file.is_file() else ""
-    found = re.search(r"^\s*spark\.master[\s=]+(\S+)", defaults, re.MULTILINE)
-    return found[1] if found else LOCAL
+    match = re.search(r"^\s*spark\.master[\s=]+(\S+)", defaults, re.MULTILINE)
+    return match[1] if match else LOCAL
 
 
 def advice(spark: SparkSession) -> list[str]:

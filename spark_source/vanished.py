@@ -23,16 +23,16 @@ def vanished(position: Position, extents: Extents, topics: TopicChoice) -> dict[
 
     `topics` mean all partitions of a topic, or some; those that they do not mean are no loss.
     """
-    found = {}
+    names = {}
     for name, topic in position.items():
         now = extents.get(name)
         if now is None or now.topic_id != topic.topic_id:
-            found[topic.topic_id] = name
+            names[topic.topic_id] = name
             continue
         lacking = topic.next.keys() - now.partitions.keys()
         if any(topics.means_partition(name, number) for number in lacking):
-            found[topic.topic_id] = name
-    return found
+            names[topic.topic_id] = name
+    return names
 
 
 def check_fates(

@@ -62,10 +62,13 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(45, "alter_partition_reassignments", range(2), (1,)),
     Api(46, "list_partition_reassignments", range(1)),
     Api(47, "offset_delete", range(1)),
+    Api(48, "describe_client_quotas", range(2)),
+    Api(50, "describe_user_scram_credentials", range(1)),
     Api(55, "describe_quorum", range(3)),
     Api(60, "describe_cluster", range(3)),
     Api(61, "describe_producers", range(1)),
     Api(64, "unregister_broker", range(1)),
+    Api(66, "list_transactions", range(3)),
     Api(74, "list_config_resources", range(2)),
     Api(75, "describe_topic_partitions", range(1)),
 ]

@@ -5,6 +5,7 @@ tests/planted/NAME.toml:
     rule = "1, commit"                    # the safety rule that it breaks
     red = ["tests/…/test_x.py::test_y"]   # files or tests that must go red
     seeds = 200                           # for simulations: how many seeds it may take (optional)
+    first_seed = 17                       # the first of them, one that notices (optional)
 
     [[edit]]
     module = "logstore.protocol.pipeline"
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_KEYS = {"rule", "red", "seeds", "edit"}
+_KEYS = {"rule", "red", "seeds", "first_seed", "edit"}
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -48,6 +49,7 @@ class PlantedBug:
     rule: str
     red: tuple[str, ...]
     seeds: int | None
+    first_seed: int
     edits: tuple[Edit, ...]
 
     @property
@@ -76,8 +78,9 @@ def read_bug(path: Path) -> PlantedBug:
         if any(edit.module.split(".")[0] == "tests" for edit in edits):
             raise Unproven(f"{path.name}: a planted bug changes production code, and only that")
         return PlantedBug(
-            path, path.stem, fields["rule"], tuple(fields["red"]), fields.get("seeds"), edits
-        )
+            path, path.stem, fields["rule"], tuple(fields["red"]),
+            fields.get("seeds"), fields.get("first_seed", 0), edits,
+        )  # fmt: skip
     except (tomllib.TOMLDecodeError, KeyError) as reason:
         raise Unproven(f"{path.name} is not a planted bug: {reason!r}") from reason
 

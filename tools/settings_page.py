@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from logstore.config.broker import BROKER_SETTINGS
+from logstore.config.flags import FLAG_SETTINGS
 from logstore.config.kinds import INT_MAX, LONG_MAX, Setting, SettingKind
 from logstore.config.process import BY_STORE
 from logstore.config.storage import STORAGE_SETTINGS
@@ -20,17 +21,40 @@ Made by `python -m tools.settings_page` from `logstore/config`; do not edit. Nam
 Kafka has the setting, others begin with `logstore.` or `storage.`. A name that is not here is
 refused, and so is a value that a setting does not have.
 
+A broker reads, each prevailing over those before it:
+
+1. `--config FILE.toml`, or the file that `LOGSTORE_CONFIG` names. A name is written with its dots,
+   quoted, or as nested tables.
+2. Variables `LOGSTORE_…` of the environment: the name without `logstore.`, in capitals, with `_`
+   for each dot. `num.partitions` is `LOGSTORE_NUM_PARTITIONS`, `logstore.cache.bytes` is
+   `LOGSTORE_CACHE_BYTES`. An empty variable gives nothing. One that no setting has is refused,
+   except those that Kubernetes makes for a Service whose name begins with `logstore`.
+   `LOGSTORE_…_FILE` names a file that holds the value: a secret, which neither printed settings nor
+   Kafka's clients show.
+3. `--set NAME=VALUE`, which may be repeated.
+4. The flag of a setting, such as `--url`.
+
+`logstore config [--format text|toml|json]`, or `logstore serve --print-config`, prints every
+setting with its value, its origin and its effect, and starts nothing. The TOML is a file for
+`--config` that gives the same settings. The other commands read `LOGSTORE_URL` and
+`LOGSTORE_STORAGE_…`; Python programs and Spark jobs give their options in code.
+
+"""
+_FLAGS = """## Of a process
+
+Each has a flag of `logstore serve`: `state.dir` is `--state-dir`. Lists are separated by commas, or
+the flag is repeated.
+
 """
 _BROKER = """## Of a broker
 
-`logstore serve --set NAME=VALUE`, which may be repeated, or `--config FILE.toml`; the command line
-prevails. Give all brokers of a log the same.
+Give all brokers of a log the same.
 
 """
 _STORAGE = """## Of the store
 
-For a log in a bucket: `--set` of a broker, options of Spark, `storage=` of `logstore.open`. A
-directory needs none.
+For a log in a bucket: settings of a broker, `--set` of other commands, options of Spark, `storage=`
+of `logstore.open`. A directory needs none.
 
 """
 _TOPIC = """## Of a topic
@@ -58,6 +82,7 @@ def render() -> str:
     topics = TOPIC_SETTINGS.values()
     return (
         _HEAD
+        + _section(_FLAGS, FLAG_SETTINGS.values())
         + _section(_BROKER, own)
         + _section(_STORAGE, STORAGE_SETTINGS.values())
         + _section(_TOPIC, (one for one in topics if NO_EFFECT not in one.documentation))

@@ -105,13 +105,13 @@ def wait_for_brokers(bootstrap: str, count: int) -> None:
     """Until each of them tells of all. Raises `RuntimeError`."""
     deadline_s = time.monotonic() + READY_S
     for address in bootstrap.split(","):
-        while _told_of(address) != count:
+        while _reported(address) != count:
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"not all brokers are seen by {address}: {bootstrap}")
             time.sleep(0.1)
 
 
-def _told_of(address: str) -> int:
+def _reported(address: str) -> int:
     """A new client, which knows no other broker to ask."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
     with suppress(KafkaException):

@@ -74,10 +74,13 @@ BUDGETS: Mapping[int, Budget] = {
     45: Budget(_REGISTRY_UNITS),
     46: Budget(10),
     47: Budget(10),
+    48: Budget(10),
+    50: Budget(10),
     55: Budget(10),
     60: Budget(50),
     61: Budget(20, answer_bytes_max=8 * 1024 * 1024),
     64: Budget(_REGISTRY_UNITS),
+    66: Budget(10),
     74: Budget(5),
     75: Budget(10),
 }

@@ -19,13 +19,13 @@ def has_offsets_topic(broker: Services) -> bool:
 def find_group(broker: Services, call: Call, group_id: str) -> Coordinator:
     topic = broker.log.topics.get(OFFSETS_TOPIC)
     if topic is None:
-        return _nobody(group_id, f"{OFFSETS_TOPIC} is being created; ask again")
+        return _no_coordinator(group_id, f"{OFFSETS_TOPIC} is being created; ask again")
     partition = partition_of(group_id, topic.partition_count)
     leader = topic.rows[partition].broker
     listener = call.connection.listener
     row = broker.log.live_brokers().get(leader)
     if row is None or broker.clients.is_fenced:
-        return _nobody(group_id, f"partition {partition} of {OFFSETS_TOPIC} has no leader")
+        return _no_coordinator(group_id, f"partition {partition} of {OFFSETS_TOPIC} has no leader")
     if leader == broker.node_id:
         host, port = listener.address_for(call.connection)
     else:
@@ -33,5 +33,5 @@ def find_group(broker: Services, call: Call, group_id: str) -> Coordinator:
     return Coordinator(group_id, leader, host, port, ErrorCode.NONE, None)
 
 
-def _nobody(group_id: str, why: str) -> Coordinator:
+def _no_coordinator(group_id: str, why: str) -> Coordinator:
     return Coordinator(group_id, NO_NODE, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)

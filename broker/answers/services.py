@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
+from broker.answers.fetch_sessions import FetchSessions
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
@@ -42,6 +43,7 @@ class Services(Protocol):
     loop: asyncio.AbstractEventLoop
     tasks: asyncio.TaskGroup
     clients: Clients
+    fetch_sessions: FetchSessions
     timers: Timers
     pending_produces: PendingProduces
     groups: Coordinators
@@ -70,6 +72,11 @@ class Services(Protocol):
     @property
     def controller_lease(self) -> LeaseRow | None:
         """The lease of the controller, as far as it is known here; None: it is free."""
+        ...
+
+    @property
+    def rights_version(self) -> int:
+        """Another one after each change of clients' rights."""
         ...
 
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool: ...

@@ -10,12 +10,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from logstore.config.broker import BROKER_SETTINGS, BrokerSettings
-from logstore.config.kinds import Setting, SettingKind
+from logstore.config.kinds import Setting, SettingKind, is_sensitive
 from logstore.config.process import BY_STORE
 from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
-
-SECRETS = ("password", "secret", "jaas.config", ".keystore.key")
-"""Ends of names whose values are not shown."""
 
 
 class Source(IntEnum):
@@ -56,19 +53,21 @@ def show_topic_configs(configs: Mapping[str, str], broker: BrokerSettings) -> li
             synonyms.append(Synonym(name, setting.default, Source.DEFAULT))
         else:
             synonyms += _of_broker(broker_name, broker)
-        shown.append(_shown(setting, synonyms, is_read_only=False))
+        is_hidden = synonyms[0].name in broker.hidden
+        shown.append(_shown(setting, synonyms, is_read_only=False, is_hidden=is_hidden))
     return shown
 
 
 def show_broker_configs(broker: BrokerSettings) -> list[ShownConfig]:
     return [
-        _shown(setting, _of_broker(name, broker), is_read_only=True)
+        _shown(
+            setting,
+            _of_broker(name, broker),
+            is_read_only=True,
+            is_hidden=name in broker.hidden,
+        )
         for name, setting in BROKER_SETTINGS.items()
     ]
-
-
-def is_sensitive(name: str) -> bool:
-    return name.endswith(SECRETS)
 
 
 def _of_broker(name: str, broker: BrokerSettings) -> list[Synonym]:
@@ -77,12 +76,15 @@ def _of_broker(name: str, broker: BrokerSettings) -> list[Synonym]:
     default = None if setting.default == BY_STORE else setting.default
     synonyms = [Synonym(name, default, Source.DEFAULT)]
     if name in broker.given:
-        synonyms.insert(0, Synonym(name, broker.given[name], Source.STATIC_BROKER))
+        value = None if name in broker.hidden else broker.given[name]
+        synonyms.insert(0, Synonym(name, value, Source.STATIC_BROKER))
     return synonyms
 
 
-def _shown(setting: Setting, synonyms: Sequence[Synonym], *, is_read_only: bool) -> ShownConfig:
-    hidden = is_sensitive(setting.name)
+def _shown(
+    setting: Setting, synonyms: Sequence[Synonym], *, is_read_only: bool, is_hidden: bool
+) -> ShownConfig:
+    hidden = is_hidden or is_sensitive(setting.name)
     if hidden:
         synonyms = [one._replace(value=None) for one in synonyms]
     _, value, source = synonyms[0]

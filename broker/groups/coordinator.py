@@ -32,6 +32,7 @@ from broker.groups.promises import Done, Promises
 from broker.network.timers import Timers
 from logstore.errors import LogstoreError
 from logstore.ports.clock import Clock
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 
 GROUPS_MAX = 200_000
@@ -208,13 +209,23 @@ class Coordinator:
         self._append(changes)
         return code, codes
 
-    def delete_group(self, group_id: str) -> ErrorCode:
+    def delete_group(self, group_id: str) -> Slices[ErrorCode]:
+        """A group that gets a member between two slices stays, without the offsets that went."""
         group = self.states.get(group_id)
-        code, changes = deletion.delete_group(group)
-        self._append(changes)
-        if group is not None and not code:
-            group.pending.clear()
-            self.states.forget(group)
+        while True:
+            code, changes = deletion.delete_group(group)
+            if group is None or code:
+                return code
+            is_last = len(changes) >= len(group.offsets)
+            self._append(changes)
+            if self.is_retired:
+                return ErrorCode.NOT_COORDINATOR
+            if is_last:
+                break
+            yield
+            group = self.states.get(group_id)
+        group.pending.clear()
+        self.states.forget(group)
         return code
 
     def when_safe(self, done: Done) -> None:

@@ -6,10 +6,13 @@ answer leaves when the request is in the registry; a change of the leader may ta
 and ListPartitionReassignments shows it.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from broker.answers.budgets import over_budget
 from broker.answers.error_codes import code_of
+from broker.answers.nested_answers import answer_nested
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import cancel, reassign
 from broker.answers.services import Services
@@ -27,6 +30,7 @@ from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
+    ReassignableTopic,
     ReassignableTopicResponse,
 )
 
@@ -47,27 +51,40 @@ async def _alter_all(
     )
     wanted: list[PlacementChange] = []
     results: list[ReassignablePartitionResponse] = []
-    for asked in request.topics:
-        topic_answer = ReassignableTopicResponse(asked.name)
-        answer.responses.append(topic_answer)
-        for one in asked.partitions:
-            result = ReassignablePartitionResponse(one.partition_index)
-            topic_answer.partitions.append(result)
-            try:
-                topic = find_partition(broker, asked.name, one.partition_index)
-            except LogstoreError as error:
-                _set_error(result, error)
-            else:
-                wanted.append(
-                    PlacementChange(topic, one.partition_index, _decision(broker, one, request))
-                )
-                results.append(result)
-    await _lower_factors(broker, request)
+    refusal = over_budget(call.api.key, sum(len(asked.partitions) for asked in request.topics))
+    live = frozenset(broker.log.live_brokers())
+    known = live | broker.log.brokers.keys()
+    async for asked, one in broker.turns.share(_partitions(request, answer)):
+        result = ReassignablePartitionResponse(one.partition_index)
+        answer.responses[-1].partitions.append(result)
+        if refusal is not None:
+            _set_error(result, refusal)
+            continue
+        try:
+            topic = find_partition(broker, asked.name, one.partition_index)
+        except LogstoreError as error:
+            _set_error(result, error)
+        else:
+            decide = _decision(one, request, known, live)
+            wanted.append(PlacementChange(topic, one.partition_index, decide))
+            results.append(result)
+    if refusal is None:
+        await _lower_factors(broker, request)
     outcomes = await change_all(broker, wanted, request.timeout_ms / 1000)
     for result, outcome in zip(results, outcomes, strict=True):
         if isinstance(outcome, LogstoreError):
             _set_error(result, outcome)
-    call.answer(answer)
+    await broker.turns.finish(answer_nested(call, answer, ("responses", "partitions")))
+
+
+def _partitions(
+    request: AlterPartitionReassignmentsRequest, answer: AlterPartitionReassignmentsResponse
+) -> Iterator[tuple[ReassignableTopic, ReassignablePartition]]:
+    """All of the request; a topic gets its place in `answer` before its partitions."""
+    for asked in request.topics:
+        answer.responses.append(ReassignableTopicResponse(asked.name))
+        for one in asked.partitions:
+            yield asked, one
 
 
 async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsRequest) -> None:
@@ -75,7 +92,7 @@ async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsR
     if not request.allow_replication_factor_change:
         return
     live = broker.log.live_brokers().keys()
-    for asked in request.topics:
+    async for asked in broker.turns.share(request.topics):
         topic = broker.log.topics.get(asked.name)
         lists = [set(one.replicas) for one in asked.partitions if one.replicas]
         fewest = min((len(one) for one in lists if one <= live), default=0)
@@ -90,11 +107,12 @@ async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsR
 
 
 def _decision(
-    broker: Services, asked: ReassignablePartition, request: AlterPartitionReassignmentsRequest
+    asked: ReassignablePartition,
+    request: AlterPartitionReassignmentsRequest,
+    known: frozenset[int],
+    live: frozenset[int],
 ) -> Decide:
     number, replicas = asked.partition_index, asked.replicas
-    live = frozenset(broker.log.live_brokers())
-    known = live | broker.log.brokers.keys()
     may_resize = request.allow_replication_factor_change
 
     def decide(row: PartitionRow) -> Placement:

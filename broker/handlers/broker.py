@@ -9,6 +9,7 @@ from typing import Protocol
 
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
+from broker.answers.fetch_sessions import FetchSessions
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
@@ -75,6 +76,10 @@ class Broker:
         self.fetch_bytes_max = settings.number("fetch.max.bytes")
         self.loop = asyncio.get_running_loop()
         self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
+        self.fetch_sessions = FetchSessions(
+            slots_max=settings.number("max.incremental.fetch.session.cache.slots"),
+            partitions_max=settings.number("logstore.fetch.session.partitions.max"),
+        )
         self.timers = Timers(self.loop)
         self.pending_produces = PendingProduces(self.loop, log.writer, self.timers)
         self.alarms = Alarms(clock)
@@ -98,6 +103,10 @@ class Broker:
         self.controller: ControllerHolder | None = None
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
+
+    @property
+    def rights_version(self) -> int:
+        return self._authorizer.version
 
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
         return self._authorizer.authorize(call.principal, operation, Resource(kind, name))

@@ -1,10 +1,12 @@
 """DeleteGroups, versions 0 to 2: groups without members go, each with its own code."""
 
 from broker.answers.group_requests import coordinator_for
+from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.network.authorizer import Operation
 from broker.network.call import Call
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -14,6 +16,10 @@ from logstore.wire.messages.delete_groups import (
 
 
 def handle(broker: Services, call: Call, request: DeleteGroupsRequest) -> None:
+    broker.turns.begin(call, _delete(broker, call, request), in_order=True)
+
+
+def _delete(broker: Services, call: Call, request: DeleteGroupsRequest) -> Slices[None]:
     results: list[DeletableGroupResult] = []
     touched: dict[Coordinator, list[DeletableGroupResult]] = {}
     for group_id in dict.fromkeys(request.groups_names or ()):
@@ -22,10 +28,11 @@ def handle(broker: Services, call: Call, request: DeleteGroupsRequest) -> None:
         coordinator = coordinator_for(broker, call, group_id, Operation.DELETE)
         if isinstance(coordinator, ErrorCode):
             result.error_code = coordinator
-            continue
-        result.error_code = coordinator.delete_group(group_id)
-        touched.setdefault(coordinator, []).append(result)
-    _Answer(call, DeleteGroupsResponse(0, results), touched).begin()
+        else:
+            result.error_code = yield from coordinator.delete_group(group_id)
+            touched.setdefault(coordinator, []).append(result)
+        yield
+    _Answer(broker, call, DeleteGroupsResponse(0, results), touched).begin()
 
 
 class _Answer:
@@ -33,10 +40,12 @@ class _Answer:
 
     def __init__(
         self,
+        broker: Services,
         call: Call,
         response: DeleteGroupsResponse,
         touched: dict[Coordinator, list[DeletableGroupResult]],
     ) -> None:
+        self._broker = broker
         self._call = call
         self._response = response
         self._touched = touched
@@ -44,7 +53,7 @@ class _Answer:
 
     def begin(self) -> None:
         if not self._touched:
-            self._call.answer(self._response)
+            self._leave()
         for coordinator, results in self._touched.items():
             self._wait(coordinator, results)
 
@@ -54,6 +63,10 @@ class _Answer:
                 result.error_code = result.error_code or code
             self._missing_count -= 1
             if not self._missing_count:
-                self._call.answer(self._response)
+                self._leave()
 
         coordinator.when_safe(done)
+
+    def _leave(self) -> None:
+        slices = answer_nested(self._call, self._response, ("results",))
+        self._broker.turns.begin(self._call, slices)

@@ -6,14 +6,16 @@ answer that there is no such offset comes a fencing check: clients do not ask ag
 (`broker.answers.fence_check`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.answers.budgets import over_budget
 from broker.answers.creation import begin_and_wait
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import fence_check_of
 from broker.answers.log_starts import NewStart, raise_led
+from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS
 from broker.network.authorizer import Operation, ResourceKind
@@ -31,6 +33,7 @@ from logstore.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 
@@ -52,19 +55,20 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
     topics: list[DeleteRecordsTopicResult] = []
     wanted: list[_Wanted] = []
     doubtful: list[DeleteRecordsPartitionResult] = []
-    for asked in request.topics:
-        outcome = DeleteRecordsTopicResult(asked.name)
-        topics.append(outcome)
-        for one in asked.partitions:
-            result = DeleteRecordsPartitionResult(one.partition_index, UNKNOWN)
-            outcome.partitions.append(result)
-            try:
-                topic = _find(broker, call, asked.name, one.partition_index)
-                wanted.append(_plan(topic, one, result))
-            except LogstoreError as error:
-                result.error_code = code_of(error)
-                if isinstance(error, OffsetOutOfRange):
-                    doubtful.append(result)
+    refusal = over_budget(call.api.key, sum(len(asked.partitions) for asked in request.topics))
+    async for asked, one in broker.turns.share(_partitions(request, topics)):
+        result = DeleteRecordsPartitionResult(one.partition_index, UNKNOWN)
+        topics[-1].partitions.append(result)
+        if refusal is not None:
+            result.error_code = refusal.code
+            continue
+        try:
+            topic = _find(broker, call, asked.name, one.partition_index)
+            wanted.append(_plan(topic, one, result))
+        except LogstoreError as error:
+            result.error_code = code_of(error)
+            if isinstance(error, OffsetOutOfRange):
+                doubtful.append(result)
     fence_check = await fence_check_of(broker.log) if doubtful else ErrorCode.NONE
     for result in doubtful:
         result.error_code = fence_check or result.error_code
@@ -76,7 +80,18 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
             plan.result.low_watermark = plan.leader.log_start
         else:
             plan.result.error_code = code_of(failure)
-    call.answer(DeleteRecordsResponse(0, topics))
+    response = DeleteRecordsResponse(0, topics)
+    await broker.turns.finish(answer_nested(call, response, ("topics", "partitions")))
+
+
+def _partitions(
+    request: DeleteRecordsRequest, topics: list[DeleteRecordsTopicResult]
+) -> Iterator[tuple[DeleteRecordsTopic, DeleteRecordsPartition]]:
+    """All of the request; a topic gets its place in `topics` before its partitions."""
+    for asked in request.topics:
+        topics.append(DeleteRecordsTopicResult(asked.name))
+        for one in asked.partitions:
+            yield asked, one
 
 
 def _find(broker: Services, call: Call, name: str, partition: int) -> Topic:

@@ -5,14 +5,17 @@ answer has one where the page ended before the end. Every replica is eligible to
 the two lists of eligible ones have nothing to add.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import merge
 
+from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
 from broker.network.authorizer import TOPIC_OPERATIONS, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.partition_row import PartitionRow
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -23,17 +26,24 @@ from logstore.wire.messages.describe_topic_partitions import (
     ResponseCursor,
 )
 
+SORTED_AT_ONCE = 5000
+PATH = ("topics", "partitions")
 PAGE_PARTITIONS_MAX = 2000
 """Kafka's `max.request.partition.size.limit`."""
 
 
 def handle(broker: Services, call: Call, request: DescribeTopicPartitionsRequest) -> None:
+    broker.turns.begin(call, _answer(broker, call, request))
+
+
+def _answer(broker: Services, call: Call, request: DescribeTopicPartitionsRequest) -> Slices[None]:
     cursor, left = request.cursor, min(request.response_partition_limit, PAGE_PARTITIONS_MAX)
     if left < 1 or (cursor is not None and cursor.partition_index < 0):
-        call.answer(DescribeTopicPartitionsResponse(topics=_refused(request)))
+        yield from answer_nested(call, (yield from _refused(request)), PATH)
         return
     response = DescribeTopicPartitionsResponse()
-    for name in _names(broker, call, request):
+    for name in (yield from _names(broker, call, request)):
+        yield
         if left <= 0:
             response.next_cursor = ResponseCursor(name, 0)
             break
@@ -48,30 +58,40 @@ def handle(broker: Services, call: Call, request: DescribeTopicPartitionsRequest
         if first + len(page) < topic.partition_count:
             response.next_cursor = ResponseCursor(name, first + len(page))
             break
-    call.answer(response)
+    yield from answer_nested(call, response, PATH)
 
 
 def _refused(
     request: DescribeTopicPartitionsRequest,
-) -> list[DescribeTopicPartitionsResponseTopic]:
+) -> Slices[DescribeTopicPartitionsResponse]:
     """The answer has no error of its own: every topic says it."""
-    return [
-        DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, asked.name)
-        for asked in request.topics
-    ]
+    response = DescribeTopicPartitionsResponse()
+    for asked in request.topics:
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, asked.name)
+        )
+        yield
+    return response
 
 
-def _names(broker: Services, call: Call, request: DescribeTopicPartitionsRequest) -> Sequence[str]:
-    if request.topics:
-        names = {asked.name for asked in request.topics}
-    else:
-        names = {
-            name
-            for name in broker.log.topics
-            if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
-        }
+def _names(
+    broker: Services, call: Call, request: DescribeTopicPartitionsRequest
+) -> Slices[Iterator[str]]:
+    """In order, from the cursor on."""
     start = "" if request.cursor is None else request.cursor.topic_name
-    return sorted(name for name in names if name >= start)
+    names: dict[str, None] = {}
+    is_all = not request.topics
+    for name in list(broker.log.topics) if is_all else [asked.name for asked in request.topics]:
+        if name >= start and (
+            not is_all or broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
+        ):
+            names[name] = None
+        yield
+    runs: list[list[str]] = []
+    for part in parts_of(list(names), SORTED_AT_ONCE):
+        runs.append(sorted(part))
+        yield
+    return merge(*runs)
 
 
 def _first(cursor: Cursor | None, name: str) -> int:

@@ -18,17 +18,25 @@ lease, and before it answers that there is no such offset or leader epoch, it ma
 A fetch of many partitions looks at them in slices, and watches each from then on; while it waits, a
 commit makes it look at the partitions that changed, and at all once there is enough to answer.
 
-Sessions (KIP-227) are declined: session id 0 and a full answer are always legal.
+In a session (KIP-227) a fetch looks at the partitions alone that changed since the last answer, or
+that it names, and is woken by all others (`broker.answers.fetch_session`); where none is granted,
+the answer has session id 0.
 Not done: transactions, so the list of aborted ones is empty; throttling.
 """
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 
 from broker.answers.error_codes import code_of
 from broker.answers.fence_check import FenceCheck, fence_check_of
-from broker.answers.fetch_attempt import FetchAttempt, PartitionKey, StoreRead
+from broker.answers.fetch_attempt import TOPIC_IDS_FROM, FetchAttempt, PartitionKey, StoreRead
+from broker.answers.fetch_interest import (
+    AT_ONCE_MAX,
+    Interest,
+    RequestInterest,
+    SessionInterest,
+)
+from broker.answers.fetch_session import FetchSession
+from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services, Work
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
@@ -39,36 +47,37 @@ from logstore.reading.readable import Readable
 from logstore.runners.step_runner import outcome_of
 from logstore.slices import Slices, finish
 from logstore.wire.errors import ErrorCode
-from logstore.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
+from logstore.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    NodeEndpoint,
+)
 
 ENDPOINTS_FROM = 16
 LOADS_AT_ONCE = 8
-AT_ONCE_MAX = 100
-"""Partitions that are looked at without a turn for others."""
+COPIED_BYTES_MAX = 1024 * 1024
+"""Records that are copied, twice, so that an answer about many partitions is encoded in slices."""
 STORE_READ_TIMEOUT_S = 30.0
 
 
 def handle(broker: Services, call: Call, request: FetchRequest) -> None:
-    if request.session_epoch > 0:
-        call.answer(FetchResponse(0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    known = call.connection.fetch_session
+    session = broker.fetch_sessions.begin(
+        known if isinstance(known, FetchSession) else None,
+        request,
+        by_id=call.version >= TOPIC_IDS_FROM,
+        now_s=broker.loop.time(),
+    )
+    if isinstance(session, ErrorCode):
+        call.answer(FetchResponse(0, session))
         return
+    if session is not None:
+        call.connection.fetch_session = session
     readers = broker.clients.slow_readers
     bytes_max = min(request.max_bytes, readers.share_bytes(call.connection.unsent_bytes))
     request.min_bytes = min(request.min_bytes, max(1, bytes_max))  # as Kafka: no more can come
-    _Fetch(broker, call, request).attempt()
-
-
-class _Watch:
-    """Says of one partition of a waiting fetch that more is committed, or that its topic went."""
-
-    __slots__ = ("_fetch", "_key")
-
-    def __init__(self, fetch: "_Fetch", key: PartitionKey) -> None:
-        self._fetch = fetch
-        self._key = key
-
-    def __call__(self) -> None:
-        self._fetch.wake(self._key)
+    _Fetch(broker, call, request, session).attempt()
 
 
 class _Fetch:
@@ -83,40 +92,40 @@ class _Fetch:
         "_byte_count",
         "_bytes",
         "_call",
-        "_changed",
+        "_interest",
         "_is_due",
-        "_is_large",
         "_is_looking",
         "_is_over",
-        "_request",
-        "_unwatch",
-        "_watched",
         "timer_bucket",
     )
 
-    def __init__(self, broker: Services, call: Call, request: FetchRequest) -> None:
+    def __init__(
+        self, broker: Services, call: Call, request: FetchRequest, session: FetchSession | None
+    ) -> None:
         self._broker = broker
         self._call = call
-        self._request = request
+        self._interest = self._interest_of(request, session)
         self._is_over = request.max_wait_ms <= 0
         """Whether the time to wait is."""
         self._is_due = False
         self._is_looking = False
         """Whether a look in slices is under way: partitions that change are noted."""
-        self._is_large = sum(len(topic.partitions) for topic in request.topics) > AT_ONCE_MAX
-        self._changed: dict[PartitionKey, None] = {}
-        """Partitions to look at again."""
         self._bytes: dict[PartitionKey, int] = {}
         self._byte_count = 0
         """Of `_bytes`: those that the last looks found, by partition."""
-        self._watched: set[PartitionKey] = set()
-        self._unwatch: list[Callable[[], None]] = []
         self.timer_bucket = 0
+
+    def _interest_of(self, request: FetchRequest, session: FetchSession | None) -> Interest:
+        if session is None:
+            return RequestInterest(request, self.wake)
+        rights = self._broker.rights_version
+        terms = (self._call.version, request.isolation_level, request.rack_id, rights)
+        return SessionInterest(self._broker.fetch_sessions, session, request, terms, self.wake)
 
     def attempt(self) -> None:
         if not self._broker.log.has_read_lease:
             self._begin(self._attempt_after_fence_check)
-        elif self._is_large:
+        elif self._interest.is_large:
             self._is_looking = True
             self._broker.turns.begin(self._call, self._look_in_slices())
         else:
@@ -126,16 +135,10 @@ class _Fetch:
 
     def _look_in_slices(self) -> Slices[None]:
         """Partitions are watched from the moment they are looked at: commits go on in between."""
-        self._changed.clear()
         attempt = self._new_attempt({})
-        watched_count, is_whole = 0, False
+        is_whole = False
         try:
-            for _ in attempt.look_at_all():
-                if not self._is_over:
-                    for key, partition in attempt.waited_for[watched_count:]:
-                        self._watch(key, partition)
-                    watched_count = len(attempt.waited_for)
-                yield
+            yield from self._look(attempt)
             is_whole = True
         finally:
             self._is_looking = False
@@ -147,22 +150,35 @@ class _Fetch:
             self._decide(attempt)
         else:
             self._begin(self._attempt_after_fence_check)
-        if self._changed and self._call.held is self:
+        if self._interest.has_changes and self._call.held is self:
             self._come_back()
+
+    def _look(self, attempt: FetchAttempt) -> Slices[None]:
+        """Look at all partitions, and watch them from then on where the fetch may wait."""
+        yield from self._interest.begin_look()
+        watched_count, is_watched = 0, self._interest.is_kept or not self._is_over
+        for _ in attempt.look_at_all():
+            if is_watched:
+                for key, partition in attempt.waited_for[watched_count:]:
+                    self._interest.watch(key, partition)
+                watched_count = len(attempt.waited_for)
+            yield
 
     def _look_at_changed(self) -> None:
         """Of a large request that waits: whether there is enough for an answer now."""
-        if not self._broker.log.has_read_lease or len(self._changed) > AT_ONCE_MAX:
+        changed = self._interest.take_changes()
+        if not self._broker.log.has_read_lease or len(changed) > AT_ONCE_MAX:
             self.attempt()
             return
-        changed, self._changed = self._changed, {}
         attempt = self._new_attempt({})
         attempt.look_at_some(changed)
+        for key, partition in attempt.waited_for:
+            self._interest.watch(key, partition)
         for key in changed:
             size = attempt.bytes_by_partition.get(key, 0)
             self._byte_count += size - self._bytes.get(key, 0)
             self._bytes[key] = size
-        is_enough = self._byte_count >= self._request.min_bytes or attempt.is_full
+        is_enough = self._byte_count >= self._interest.request.min_bytes or attempt.is_full
         if is_enough or attempt.is_final or attempt.is_doubtful or attempt.store_reads:
             self.attempt()
 
@@ -180,8 +196,9 @@ class _Fetch:
             self._is_over
             or attempt.is_final
             or attempt.is_full
-            or attempt.byte_count >= self._request.min_bytes
-            or not attempt.waited_for  # nothing more can come
+            or attempt.byte_count >= self._interest.request.min_bytes
+            or self._interest.is_over
+            or not (attempt.waited_for or self._interest.is_kept)  # nothing more can come
         ):
             self.drop()
             self._answer(attempt)
@@ -189,16 +206,9 @@ class _Fetch:
             self._wait(attempt)
 
     def _begin(self, work: Work) -> None:
-        """Start `work`; requests behind this one wait, so one answer at a time is loaded."""
+        """Start `work`; fetches behind this one wait, so one answer at a time is loaded."""
         self.drop()
-        self._call.connection.begin_read()
-        self._broker.start(self._call, partial(self._alone, work), self._broker.store_reads)
-
-    async def _alone(self, work: Work) -> None:
-        try:
-            await work()
-        finally:
-            self._call.connection.end_read()
+        self._broker.start(self._call, work, self._broker.store_reads)
 
     async def _attempt_after_fence_check(self) -> None:
         """Make a fencing check first; an attempt after it may be answered.
@@ -207,6 +217,8 @@ class _Fetch:
         or when the time is over.
         """
         fence_check = await fence_check_of(self._broker.log)
+        if fence_check:
+            self._interest.doubt_all()
         attempt = await self._attempt_with({}, fence_check)
         if attempt.store_reads:
             await self._load(fence_check)
@@ -216,19 +228,12 @@ class _Fetch:
     def _wait(self, attempt: FetchAttempt) -> None:
         if self._call.held is None:
             self._call.held = self
-            self._broker.timers.set(self, self._request.max_wait_ms / 1000)
+            self._broker.timers.set(self, self._interest.request.max_wait_ms / 1000)
         for key, partition in attempt.waited_for:
-            self._watch(key, partition)
+            self._interest.watch(key, partition)
 
-    def _watch(self, key: PartitionKey, partition: Readable) -> None:
-        if key not in self._watched:
-            self._watched.add(key)
-            self._unwatch.append(partition.watch(_Watch(self, key)))
-
-    def wake(self, key: PartitionKey) -> None:
+    def wake(self) -> None:
         """Something was committed, or a topic went: look, once all of this commit is known."""
-        if self._is_large:
-            self._changed[key] = None
         if not self._is_due and not self._is_looking:
             self._come_back()
 
@@ -239,7 +244,7 @@ class _Fetch:
     def _attempt_again(self) -> None:
         self._is_due = False
         if self._call.held is self and not self._is_looking:
-            is_over = self._is_over or not self._is_large
+            is_over = self._is_over or self._interest.is_over or not self._interest.is_large
             guard(self._call, self.attempt if is_over else self._look_at_changed)
 
     def time_out(self) -> None:
@@ -252,11 +257,7 @@ class _Fetch:
     def drop(self) -> None:
         """Wait no longer."""
         self._broker.timers.unset(self)
-        for unwatch in self._unwatch:
-            unwatch()
-        self._unwatch.clear()
-        self._watched.clear()
-        self._changed.clear()
+        self._interest.end_wait()
         self._call.held = None
 
     async def _load(self, fence_check: FenceCheck = None) -> None:
@@ -279,13 +280,17 @@ class _Fetch:
     def _new_attempt(
         self, loaded: dict[PartitionKey, Chunk | ErrorCode], fence_check: FenceCheck = None
     ) -> FetchAttempt:
-        return FetchAttempt(self._broker, self._call, self._request, loaded, fence_check)
+        request = self._interest.request
+        return FetchAttempt(self._broker, self._call, request, loaded, fence_check)
 
     async def _attempt_with(
         self, loaded: dict[PartitionKey, Chunk | ErrorCode], fence_check: FenceCheck = None
     ) -> FetchAttempt:
         attempt = self._new_attempt(loaded, fence_check)
-        await self._broker.turns.finish(attempt.look_at_all())
+        if self._interest.is_kept:
+            await self._broker.turns.finish(self._look(attempt))
+        else:
+            await self._broker.turns.finish(attempt.look_at_all())
         return attempt
 
     async def _load_some(
@@ -318,10 +323,26 @@ class _Fetch:
     def _answer(self, attempt: FetchAttempt) -> None:
         for partition in attempt.sent_away:
             self._call.connection.referrals.note_sent(partition, self._broker.loop.time())
-        response = FetchResponse(0, 0, 0, attempt.topics)
+        if self._interest.is_large:
+            self._broker.turns.begin(self._call, self._answer_in_slices(attempt))
+        else:
+            self._call.answer(self._response(attempt, attempt.topics))
+
+    def _answer_in_slices(self, attempt: FetchAttempt) -> Slices[None]:
+        topics = yield from self._interest.answers(attempt)
+        response = self._response(attempt, topics)
+        if attempt.byte_count <= COPIED_BYTES_MAX:
+            yield from answer_nested(self._call, response, ("responses", "partitions"))
+        else:
+            self._call.answer(response)
+
+    def _response(
+        self, attempt: FetchAttempt, topics: list[FetchableTopicResponse]
+    ) -> FetchResponse:
+        response = FetchResponse(0, 0, self._interest.session_id, topics)
         if attempt.hints and self._call.version >= ENDPOINTS_FROM:
             response.node_endpoints = [
                 NodeEndpoint(one.broker, one.host, one.port, one.rack)
                 for one in attempt.hints.values()
             ]
-        self._call.answer(response)
+        return response

@@ -20,6 +20,8 @@ from typing import Protocol
 
 from broker.answers.error_codes import code_of
 from broker.answers.fence_check import FenceCheck, answer_after_fence_check
+from broker.answers.nested_answers import answer_nested
+from broker.answers.nested_frames import SLICE_ITEMS
 from broker.answers.partitions import check_epoch, epoch_at, find_leader
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
@@ -28,7 +30,7 @@ from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError, Retryable
 from logstore.reading.read import FoundRecord
-from logstore.slices import Slices
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -43,6 +45,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 READ_COMMITTED = 1
 NO_TIME = -1
+PATH = ("topics", "partitions")
 READS_MAX = 5
 """Log start goes up once a minute or by request: it does not overtake five look-ups in a row."""
 STORE_READ_TIMEOUT_S = 30.0
@@ -61,21 +64,26 @@ def _answer(
     topics: list[ListOffsetsTopicResponse] = []
     for asked in request.topics:
         topics.append((yield from _list_topic(broker, call, request, asked, by_time, fence_check)))
-    if fence_check is None and (_is_doubtful(topics) or not broker.log.has_read_lease):
+    if fence_check is None and ((yield from _is_doubtful(topics)) or not broker.log.has_read_lease):
         return False
     response = ListOffsetsResponse(0, topics)
-    if by_time:
+    if not by_time:
+        yield from answer_nested(call, response, PATH)
+    else:
         committed_only = request.isolation_level == READ_COMMITTED
         work = partial(_look_up, broker, call, by_time, committed_only, response)
         broker.start(call, work, broker.store_reads)
-    else:
-        call.answer(response)
     return True
 
 
-def _is_doubtful(topics: Sequence[ListOffsetsTopicResponse]) -> bool:
+def _is_doubtful(topics: Sequence[ListOffsetsTopicResponse]) -> Slices[bool]:
     unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
-    return any(one.error_code == unknown for topic in topics for one in topic.partitions)
+    for topic in topics:
+        for part in parts_of(topic.partitions, SLICE_ITEMS):
+            if any(one.error_code == unknown for one in part):
+                return True
+            yield
+    return False
 
 
 def _list_topic(
@@ -157,7 +165,7 @@ async def _look_up(
     except TimeoutError:
         for _, _, answer in left:
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-    call.answer(response)
+    await broker.turns.finish(answer_nested(call, response, PATH))
 
 
 async def _look_up_one(

@@ -3,13 +3,22 @@
     v2-4 retention time    v6 leader epoch    v7 group instance id
 
 A group without members may be committed to by anybody, with generation -1 and no member id.
+
+Many offsets are committed some at a time, and the committer is checked before each part: where its
+generation ends in between, the parts before are committed, and the rest has an error.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from broker.answers.group_requests import coordinator_for
+from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
+from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import Committer, OffsetCommit
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -19,39 +28,85 @@ from logstore.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+AT_ONCE = 200
+"""Offsets that are committed in one step, some 2 ms."""
+
+
+class _PendingOffset(NamedTuple):
+    offset: OffsetCommit
+    answer: OffsetCommitResponsePartition
+
 
 def handle(broker: Services, call: Call, request: OffsetCommitRequest) -> None:
-    group_id = request.group_id
-    coordinator = coordinator_for(broker, call, group_id, Operation.READ, may_be_nameless=True)
+    broker.turns.begin(call, _commit(broker, call, request), in_order=True)
+
+
+def _commit(broker: Services, call: Call, request: OffsetCommitRequest) -> Slices[None]:
+    coordinator = _coordinator(broker, call, request)
     if isinstance(coordinator, ErrorCode):
-        call.answer(_refuse_all(request, coordinator))
+        yield from _refuse_all(call, request, coordinator)
         return
-    who = Committer(
-        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
-    )
-    code = coordinator.check_commit(group_id, who)
-    if code:
-        call.answer(_refuse_all(request, code))
+    response, wanted = OffsetCommitResponse(), list[_PendingOffset]()
+    for topic in request.topics or ():
+        response.topics.append((yield from _check_topic(broker, call, topic, wanted)))
+    committed_count, code = 0, ErrorCode.NONE
+    for part in parts_of(wanted, AT_ONCE):
+        code = code or _commit_some(broker, call, request, coordinator, part)
+        if code:
+            for one in part:
+                one.answer.error_code = code
+        else:
+            committed_count += len(part)
+        yield
+    if code and not committed_count:
+        yield from _refuse_all(call, request, code)
         return
-    wanted: list[OffsetCommit] = []
-    response = OffsetCommitResponse(
-        0, [_check_topic(broker, call, topic, wanted) for topic in request.topics or ()]
-    )
-    code = coordinator.check_room(group_id, wanted)
-    if code:
-        call.answer(_refuse_all(request, code))
-        return
-    coordinator.commit(group_id, wanted, request.retention_time_ms)
 
     def done(code: ErrorCode) -> None:
-        call.answer(_refuse_all(request, code) if code else response)
+        if code:
+            broker.turns.begin(call, _refuse_all(call, request, code))
+        else:
+            broker.turns.begin(call, _answer(call, response))
 
     coordinator.when_safe(done)
 
 
+def _coordinator(
+    broker: Services, call: Call, request: OffsetCommitRequest
+) -> Coordinator | ErrorCode:
+    """The group's coordinator, if this member may commit."""
+    group_id = request.group_id
+    found = coordinator_for(broker, call, group_id, Operation.READ, may_be_nameless=True)
+    if isinstance(found, ErrorCode):
+        return found
+    who = Committer(
+        request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+    )
+    return found.check_commit(group_id, who) or found
+
+
+def _commit_some(
+    broker: Services,
+    call: Call,
+    request: OffsetCommitRequest,
+    coordinator: Coordinator,
+    part: Sequence[_PendingOffset],
+) -> ErrorCode:
+    found = _coordinator(broker, call, request)
+    if isinstance(found, ErrorCode):
+        return found
+    if found is not coordinator:
+        return ErrorCode.NOT_COORDINATOR
+    offsets = [one.offset for one in part]
+    code = coordinator.check_room(request.group_id, offsets)
+    if not code:
+        coordinator.commit(request.group_id, offsets, request.retention_time_ms)
+    return code
+
+
 def _check_topic(
-    broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[OffsetCommit]
-) -> OffsetCommitResponseTopic:
+    broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[_PendingOffset]
+) -> Slices[OffsetCommitResponseTopic]:
     """The answer if all goes well; offsets that may be committed are added to `wanted`."""
     partitions: list[OffsetCommitResponsePartition] = []
     topic = broker.log.topics.get(asked.name)
@@ -60,34 +115,35 @@ def _check_topic(
     bytes_max = broker.groups.offset_metadata_bytes_max
     for one in asked.partitions or ():
         metadata = one.committed_metadata or ""
-        code = ErrorCode.NONE
+        answer = OffsetCommitResponsePartition(one.partition_index)
+        partitions.append(answer)
         if not is_allowed:
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic is None or not 0 <= one.partition_index < count:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif len(metadata.encode()) > bytes_max:
-            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             place = (asked.name, one.partition_index)
             epoch = one.committed_leader_epoch
-            wanted.append(
-                OffsetCommit(place, topic.topic_id, one.committed_offset, epoch, metadata)
-            )
-        partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
+            offset = OffsetCommit(place, topic.topic_id, one.committed_offset, epoch, metadata)
+            wanted.append(_PendingOffset(offset, answer))
+        yield
+    yield
     return OffsetCommitResponseTopic(asked.name, partitions)
 
 
-def _refuse_all(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        0,
-        [
-            OffsetCommitResponseTopic(
-                topic.name,
-                [
-                    OffsetCommitResponsePartition(one.partition_index, code)
-                    for one in topic.partitions or ()
-                ],
-            )
-            for topic in request.topics or ()
-        ],
-    )
+def _refuse_all(call: Call, request: OffsetCommitRequest, code: ErrorCode) -> Slices[None]:
+    response = OffsetCommitResponse()
+    for topic in request.topics or ():
+        partitions: list[OffsetCommitResponsePartition] = []
+        for one in topic.partitions or ():
+            partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
+            yield
+        response.topics.append(OffsetCommitResponseTopic(topic.name, partitions))
+        yield
+    yield from _answer(call, response)
+
+
+def _answer(call: Call, response: OffsetCommitResponse) -> Slices[None]:
+    yield from answer_nested(call, response, ("topics", "partitions"))

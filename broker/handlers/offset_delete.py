@@ -1,10 +1,15 @@
-"""OffsetDelete, version 0: committed offsets go, but for topics that members subscribe to."""
+"""OffsetDelete, version 0: committed offsets go, but for topics that members subscribe to.
+
+Many offsets are deleted some at a time.
+"""
 
 from broker.answers.group_requests import coordinator_for
+from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.groups.decisions.offsets import Place
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -13,46 +18,65 @@ from logstore.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
+AT_ONCE = 200
+"""Offsets that are deleted in one step."""
+
 
 def handle(broker: Services, call: Call, request: OffsetDeleteRequest) -> None:
+    broker.turns.begin(call, _delete(broker, call, request), in_order=True)
+
+
+def _delete(broker: Services, call: Call, request: OffsetDeleteRequest) -> Slices[None]:
     coordinator = coordinator_for(broker, call, request.group_id, Operation.DELETE)
     if isinstance(coordinator, ErrorCode):
         call.answer(OffsetDeleteResponse(coordinator, 0, []))
         return
-    codes = _check(broker, call, request)
+    codes = yield from _check(broker, call, request)
     wanted = [place for place, code in codes.items() if not code]
-    code, outcomes = coordinator.delete_offsets(request.group_id, wanted)
-    codes.update(outcomes)
-    response = OffsetDeleteResponse(code, 0, [] if code else _topics(request, codes))
+    for part in parts_of(wanted, AT_ONCE) if wanted else [[]]:
+        code, outcomes = coordinator.delete_offsets(request.group_id, part)
+        if coordinator.is_retired:
+            code = ErrorCode.NOT_COORDINATOR
+        if code:
+            call.answer(OffsetDeleteResponse(code, 0, []))
+            return
+        codes.update(outcomes)
+        yield
+    response = OffsetDeleteResponse(0, 0, (yield from _topics(request, codes)))
 
     def done(code: ErrorCode) -> None:
-        call.answer(OffsetDeleteResponse(code, 0, []) if code else response)
+        if code:
+            call.answer(OffsetDeleteResponse(code, 0, []))
+        else:
+            broker.turns.begin(call, answer_nested(call, response, ("topics", "partitions")))
 
     coordinator.when_safe(done)
 
 
-def _check(broker: Services, call: Call, request: OffsetDeleteRequest) -> dict[Place, ErrorCode]:
+def _check(
+    broker: Services, call: Call, request: OffsetDeleteRequest
+) -> Slices[dict[Place, ErrorCode]]:
     codes: dict[Place, ErrorCode] = {}
     for topic in request.topics or ():
         is_allowed = broker.allows(call, Operation.READ, ResourceKind.TOPIC, topic.name)
         code = ErrorCode.NONE if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for one in topic.partitions or ():
             codes[topic.name, one.partition_index] = code
+            yield
+        yield
     return codes
 
 
 def _topics(
     request: OffsetDeleteRequest, codes: dict[Place, ErrorCode]
-) -> list[OffsetDeleteResponseTopic]:
-    return [
-        OffsetDeleteResponseTopic(
-            topic.name,
-            [
-                OffsetDeleteResponsePartition(
-                    one.partition_index, codes[topic.name, one.partition_index]
-                )
-                for one in topic.partitions or ()
-            ],
-        )
-        for topic in request.topics or ()
-    ]
+) -> Slices[list[OffsetDeleteResponseTopic]]:
+    topics: list[OffsetDeleteResponseTopic] = []
+    for topic in request.topics or ():
+        partitions: list[OffsetDeleteResponsePartition] = []
+        for one in topic.partitions or ():
+            number = one.partition_index
+            partitions.append(OffsetDeleteResponsePartition(number, codes[topic.name, number]))
+            yield
+        topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+        yield
+    return topics

@@ -8,6 +8,7 @@ Only the leader answers.
 from functools import partial
 
 from broker.answers.fence_check import FenceCheck, answer_after_fence_check
+from broker.answers.nested_answers import answer_nested
 from broker.answers.partitions import check_epoch, end_of_epoch, find_leader
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
@@ -41,7 +42,9 @@ def _answer(
         or not broker.log.has_read_lease
     ):
         return False
-    call.answer(OffsetForLeaderEpochResponse(0, topics))
+    yield from answer_nested(
+        call, OffsetForLeaderEpochResponse(0, topics), ("topics", "partitions")
+    )
     return True
 
 

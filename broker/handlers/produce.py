@@ -40,6 +40,7 @@ from broker.network.call import NO_ANSWER, Call
 from logstore.epoch.leader import NotLeading, ProducerRefused
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.produce import ProduceRequest, TopicProduceData
 
@@ -47,6 +48,8 @@ TOPIC_IDS_FROM = 13
 NO_ACKS = 0
 ACKS = (-1, 0, 1)
 NOTHING_TO_WAIT_FOR = -1
+AT_ONCE = 200
+"""Batches that are appended without a turn for others."""
 PLAIN = PlainChecks()
 
 _Doubt = tuple[list[PartitionOutcome], int]
@@ -61,8 +64,14 @@ def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
         call.connection.suspend_requests()
         work = partial(_append_after_thread, broker, call, request, checks)
         broker.start(call, work, broker.record_checks)
+    elif _is_many(request):
+        broker.turns.begin(call, _append_in_slices(broker, call, request, checks), in_order=True)
     else:
         _append_all(broker, call, request, checks)
+
+
+def _is_many(request: ProduceRequest) -> bool:
+    return sum([len(asked.partition_data) for asked in request.topic_data]) > AT_ONCE
 
 
 def _look_at_records(broker: Services, call: Call, request: ProduceRequest) -> RecordChecks:
@@ -108,7 +117,11 @@ async def _append_after_thread(
     try:
         await broker.loop.run_in_executor(None, checks.run, is_over)
         # Once the connection is closed, its buffer may hold bytes of another one.
-        if not connection.is_closed:
+        if connection.is_closed:
+            return
+        if _is_many(request):
+            await broker.turns.finish(_append_in_slices(broker, call, request, checks))
+        else:
             _append_all(broker, call, request, checks)
     finally:
         connection.resume_requests()
@@ -121,15 +134,58 @@ def _append_all(
     doubts: list[_Doubt] = []
     seq = NOTHING_TO_WAIT_FOR
     for asked in request.topic_data:
-        topic, code = _find_topic(broker, call, request, asked)
         outcomes: list[PartitionOutcome] = []
         topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
-        if topic is None:
-            outcomes += [failed(data.index, code) for data in asked.partition_data]
-        else:
-            last_seq = _append(broker, call, topic, asked, checks, outcomes, doubts)
-            if last_seq > seq:
-                seq = last_seq
+        last_seq = _append_topic(broker, call, request, asked, checks, outcomes, doubts)
+        if last_seq > seq:
+            seq = last_seq
+    _answer(broker, call, request, topics, seq, doubts)
+
+
+def _append_in_slices(
+    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
+) -> Slices[None]:
+    """Ends when the connection is closed: its buffer may hold bytes of another one then."""
+    topics: list[TopicOutcome] = []
+    doubts: list[_Doubt] = []
+    seq = NOTHING_TO_WAIT_FOR
+    for asked in request.topic_data:
+        outcomes: list[PartitionOutcome] = []
+        topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
+        for part in parts_of(asked.partition_data, AT_ONCE):
+            some = TopicProduceData(asked.name, asked.topic_id, list(part))
+            seq = max(seq, _append_topic(broker, call, request, some, checks, outcomes, doubts))
+            yield
+            if call.connection.is_closed:
+                return
+    _answer(broker, call, request, topics, seq, doubts)
+
+
+def _append_topic(
+    broker: Services,
+    call: Call,
+    request: ProduceRequest,
+    asked: TopicProduceData,
+    checks: RecordChecks,
+    outcomes: list[PartitionOutcome],
+    doubts: "list[_Doubt]",
+) -> int:
+    """As `_append`, of a topic that may not be there."""
+    topic, code = _find_topic(broker, call, request, asked)
+    if topic is None:
+        outcomes += [failed(data.index, code) for data in asked.partition_data]
+        return NOTHING_TO_WAIT_FOR
+    return _append(broker, call, topic, asked, checks, outcomes, doubts)
+
+
+def _answer(
+    broker: Services,
+    call: Call,
+    request: ProduceRequest,
+    topics: list[TopicOutcome],
+    seq: int,
+    doubts: "list[_Doubt]",
+) -> None:
     if request.acks == NO_ACKS:
         _end_unanswered(call, topics)
     elif doubts:

@@ -17,6 +17,7 @@ from broker.handlers.create_topics import handle as create_topics
 from broker.handlers.delete_groups import handle as delete_groups
 from broker.handlers.delete_records import handle as delete_records
 from broker.handlers.delete_topics import handle as delete_topics
+from broker.handlers.describe_client_quotas import handle as describe_client_quotas
 from broker.handlers.describe_cluster import handle as describe_cluster
 from broker.handlers.describe_configs import handle as describe_configs
 from broker.handlers.describe_groups import handle as describe_groups
@@ -24,6 +25,9 @@ from broker.handlers.describe_log_dirs import handle as describe_log_dirs
 from broker.handlers.describe_producers import handle as describe_producers
 from broker.handlers.describe_quorum import handle as describe_quorum
 from broker.handlers.describe_topic_partitions import handle as describe_topic_partitions
+from broker.handlers.describe_user_scram_credentials import (
+    handle as describe_user_scram_credentials,
+)
 from broker.handlers.elect_leaders import handle as elect_leaders
 from broker.handlers.fetch import handle as fetch
 from broker.handlers.find_coordinator import handle as find_coordinator
@@ -38,6 +42,7 @@ from broker.handlers.list_offsets import handle as list_offsets
 from broker.handlers.list_partition_reassignments import (
     handle as list_partition_reassignments,
 )
+from broker.handlers.list_transactions import handle as list_transactions
 from broker.handlers.metadata import handle as metadata
 from broker.handlers.offset_commit import handle as offset_commit
 from broker.handlers.offset_delete import handle as offset_delete
@@ -97,10 +102,13 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(45, alter_partition_reassignments),
         _handler(46, list_partition_reassignments),
         _handler(47, offset_delete),
+        _handler(48, describe_client_quotas),
+        _handler(50, describe_user_scram_credentials),
         _handler(55, describe_quorum),
         _handler(60, describe_cluster),
         _handler(61, describe_producers),
         _handler(64, unregister_broker),
+        _handler(66, list_transactions),
         _handler(74, list_config_resources),
         _handler(75, describe_topic_partitions),
     ]

@@ -13,6 +13,7 @@ from broker.http.observed import Observed, fence_check_of
 from broker.http.scrape import Scrape
 from broker.http.server import Answer, HttpPage, HttpServer
 from broker.network.listeners import Listener
+from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.trim_task import Trimming
 from logstore.cli.main import installed_version
 from logstore.config.broker import BrokerSettings
@@ -22,11 +23,11 @@ logger = logging.getLogger(__name__)
 
 
 class HttpApp:
-    def __init__(self, settings: BrokerSettings) -> None:
+    def __init__(self, settings: BrokerSettings, compaction: CompactionCounts) -> None:
         loop = asyncio.get_running_loop()
         self._watched: Observed | None = None
         self._loop_lag = LoopLag(loop)
-        observer = Observer(installed_version(), settings, self._loop_lag.lateness)
+        observer = Observer(installed_version(), settings, self._loop_lag.lateness, compaction)
         scrape = Scrape(loop, lambda: observer.read(self._watched))
         routes = {"/metrics": scrape.ask, "/healthz": self._healthz, "/readyz": self._readyz}
         self._server = HttpServer(loop, routes)

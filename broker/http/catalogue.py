@@ -68,6 +68,17 @@ LOG_FULL = _gauge(
 RECEIVING = _gauge("receive_bytes", "Memory of large requests that arrive or are checked")
 RECEIVE_WAITS = _gauge("receive_waits", "Connections not read until there is memory to receive")
 UNSENT = _gauge("unsent_bytes", "Responses that clients have not taken yet")
+FETCH_SESSIONS = _gauge(
+    "fetch_sessions", "Incremental fetch sessions; Kafka's NumIncrementalFetchSessions"
+)
+FETCH_SESSION_PARTITIONS = _gauge(
+    "fetch_session_partitions",
+    "Partitions in these sessions; Kafka's NumIncrementalFetchPartitionsCached",
+)
+FETCH_SESSION_EVICTIONS = _counter(
+    "fetch_session_evictions",
+    "Sessions that made room for others; Kafka's IncrementalFetchSessionEvictionsPerSec",
+)
 
 # Writing
 SEGMENTS = _counter("segments_stored", "Segments put into the store")
@@ -109,6 +120,17 @@ CONTROLLER_FAILURES = _counter("controller_failures", "Actions that failed; each
 TRIM_POINTS = _counter("trim_points", "Trim points that were raised")
 TRIM_DELETED = _counter("trim_deleted_objects", "Objects that were deleted below trim points")
 TRIM_FAILURES = _counter("trim_failures", "Passes of trimming that failed")
+
+# Compaction beside this broker; one that is scheduled elsewhere counts nothing here
+COMPACTION = _gauge("compaction_running", "1 while this broker has the process of compaction")
+COMPACTION_RUNS = _counter("compaction_runs", "Runs that ended; failed: with errors", "outcome")
+COMPACTION_LAST = _gauge(
+    "compaction_last_good_run_timestamp_seconds",
+    "Unix time of the last run without errors; 0: none",
+)
+COMPACTION_RECORDS = _counter("compaction_records", "Records moved into tables")
+COMPACTION_BYTES = _counter("compaction_bytes", "Bytes of their batches")
+COMPACTION_DEATHS = _counter("compaction_deaths", "Times that its process ended by itself")
 
 # Requests to the object store, and what they cost
 STORE_REQUESTS = _counter("store_requests", "Requests to the object store", "kind")

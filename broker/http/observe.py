@@ -10,6 +10,7 @@ from broker.http.observe_groups import GroupReading
 from broker.http.observed import Observed, fence_check_of
 from broker.http.reading import Reading
 from broker.network.latencies import Histogram
+from broker.upkeep.compaction_counts import CompactionCounts
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
 from logstore.reading.history import History
@@ -21,9 +22,16 @@ CONTROLLER_FAILURES = "failures"
 class Observer:
     """`lateness` is the event loop's. Keeps state between two readings."""
 
-    def __init__(self, version: str, settings: BrokerSettings, lateness: Histogram) -> None:
+    def __init__(
+        self,
+        version: str,
+        settings: BrokerSettings,
+        lateness: Histogram,
+        compaction: CompactionCounts,
+    ) -> None:
         self._version = version
         self._lateness = lateness
+        self._compaction = compaction
         self._series_max = settings.number("logstore.metrics.series.max")
         names_max = settings.number("logstore.metrics.names.max")
         self._topics, self._groups = ShownNames(names_max), ShownNames(names_max)
@@ -35,6 +43,7 @@ class Observer:
             *(_one(m.STATE, status.state is state, state) for state in State),
             _one(m.READY, not why_not_ready(status)),
             _one(m.LOOP_LAG, self._lateness.copy()),
+            *_compaction(self._compaction),
         ]
         if watched is None:
             return
@@ -61,8 +70,20 @@ def _one(metric: m.Metric, value: float | Histogram, *labels: str) -> Reading:
     return Reading(metric, labels, value)
 
 
+def _compaction(counts: CompactionCounts) -> list[Reading]:
+    return [
+        _one(m.COMPACTION, counts.is_running),
+        _one(m.COMPACTION_RUNS, counts.good_runs, "good"),
+        _one(m.COMPACTION_RUNS, counts.failed_runs, "failed"),
+        _one(m.COMPACTION_LAST, counts.last_good_ms / 1000),
+        _one(m.COMPACTION_RECORDS, counts.records),
+        _one(m.COMPACTION_BYTES, counts.bytes_in),
+        _one(m.COMPACTION_DEATHS, counts.deaths),
+    ]
+
+
 def _clients(watched: Observed) -> list[Reading]:
-    clients = watched.broker.clients
+    clients, sessions = watched.broker.clients, watched.broker.fetch_sessions
     return [
         *(
             _one(m.REQUESTS, histogram.copy(), api.name)
@@ -79,6 +100,9 @@ def _clients(watched: Observed) -> list[Reading]:
         _one(m.RECEIVING, clients.receive_budget.used_bytes),
         _one(m.RECEIVE_WAITS, clients.receive_budget.waiting_count),
         _one(m.UNSENT, clients.slow_readers.unsent_bytes),
+        _one(m.FETCH_SESSIONS, len(sessions)),
+        _one(m.FETCH_SESSION_PARTITIONS, sessions.partition_count),
+        _one(m.FETCH_SESSION_EVICTIONS, sessions.eviction_count),
     ]
 
 

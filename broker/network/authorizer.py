@@ -59,10 +59,17 @@ CLUSTER = Resource(ResourceKind.CLUSTER, "kafka-cluster")
 ANONYMOUS = "User:ANONYMOUS"
 
 
-class Authorizer(Protocol):
+class Rights(Protocol):
     def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool: ...
 
 
+class Authorizer(Rights, Protocol):
+    version: int
+    """Another one after each change of rights: sessions look at all their partitions again."""
+
+
 class AllowAll:
+    version = 0
+
     def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool:
         return True

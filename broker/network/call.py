@@ -31,6 +31,12 @@ class PendingAnswer(Protocol):
         ...
 
 
+class Ending(Protocol):
+    """State of a connection that ends with it."""
+
+    def end(self) -> None: ...
+
+
 class Requester(Protocol):
     """The connection that a request came on (`connection.Connection`)."""
 
@@ -41,6 +47,8 @@ class Requester(Protocol):
     active_s: float
     unsent_bytes: int
     referrals: Referrals
+    fetch_session: Ending | None
+    """The last one that it opened."""
 
     @property
     def is_closed(self) -> bool: ...
@@ -52,10 +60,6 @@ class Requester(Protocol):
     def suspend_requests(self) -> None: ...
 
     def resume_requests(self) -> None: ...
-
-    def begin_read(self) -> None: ...
-
-    def end_read(self) -> None: ...
 
 
 class Call:

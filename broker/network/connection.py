@@ -6,6 +6,7 @@ Everything is a plain call on the event loop. Answers are written once per wake-
 became ready (`send` is most of what a small request costs). A connection is not read while
 
     too many of its requests wait for an answer, or one reads the store,
+    a Fetch arrives behind one that waits,
     its peer does not take the answers,
     it produces and the log cannot take more, or
     a large request is arriving and there is no memory for it,
@@ -22,7 +23,7 @@ from typing import Protocol
 
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
-from broker.network.call import Call
+from broker.network.call import Call, Ending
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
 from broker.network.loop_holds import LoopHolds
@@ -37,7 +38,8 @@ JOINED_BYTES_MAX = 64 * 1024
 CHUNK_BYTES_MAX = 512 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
-_FETCH = b"\0\1"
+FETCH_KEY = 1
+_FETCH = FETCH_KEY.to_bytes(2, "big")
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +54,8 @@ class Pause(IntEnum):
     CHECKING = 16
     TURN = 32
     MEMORY = 64
-    READING = 128
-    ANSWERS_FULL = 256
+    ANSWERS_FULL = 128
+    POLLING = 256
 
 
 class SharedByConnections(Protocol):
@@ -98,13 +100,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.unsent_bytes = 0
         """Answers that are ready and not written yet."""
         self.referrals = Referrals()
+        self.fetch_session: Ending | None = None
         self._clients = clients
         self._inbox: Inbox = clients.new_inbox()
         self._calls: deque[Call] = deque()
         self._outbox: deque[Buffer] = deque()
         self._transport: asyncio.Transport | None = None
         self._paused = 0
-        self._reads_count = 0
         self._is_blocked = False
         self._is_corked = False
         self._is_closed = False
@@ -137,6 +139,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             if call.held is not None:
                 call.held.drop()
         self._calls.clear()
+        if self.fetch_session is not None:
+            self.fetch_session.end()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._inbox.buffer()
@@ -174,7 +178,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 frame = inbox.next()
                 if frame is None:
                     break
-                if (clients.is_log_full or readers.is_full) and self._is_held(frame):
+                is_full = clients.is_log_full or readers.is_full
+                if (is_full and self._is_held(frame)) or self._is_second_poll(frame):
                     inbox.put_back(frame)
                     break
                 clients.dispatch(self, frame)
@@ -205,6 +210,19 @@ class ClientConnection(asyncio.BufferedProtocol):
             clients.slow_readers.hold(self)
             return True
         return False
+
+    def _is_second_poll(self, frame: memoryview) -> bool:
+        """Whether this is a Fetch behind one that waits.
+
+        Each may be one of 35,000 partitions, and load as many answers from the store.
+        """
+        calls = self._calls
+        if not calls or frame[:2] != _FETCH:
+            return False
+        if all(call.buffers is not None or call.api.key != FETCH_KEY for call in calls):
+            return False
+        self.pause(Pause.POLLING)
+        return True
 
     def _measure(self, before_s: float) -> float:
         """Note how long the last request held the loop since `before_s`; the time now."""
@@ -273,16 +291,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_requests(self) -> None:
         self.resume(Pause.CHECKING)
 
-    def begin_read(self) -> None:
-        """Take no request while one reads the store: as many answers would be loaded at once."""
-        self._reads_count += 1
-        self.pause(Pause.READING)
-
-    def end_read(self) -> None:
-        self._reads_count -= 1
-        if not self._reads_count:
-            self.resume(Pause.READING)
-
     def release_fetch(self) -> None:
         self.resume(Pause.ANSWERS_FULL)
 
@@ -296,6 +304,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """`call` has its answer; it is written at the end of this wake-up if its turn has come."""
         if self._is_closed:
             return
+        if self._paused & Pause.POLLING and call.api.key == FETCH_KEY:
+            self.resume(Pause.POLLING)
         size = sum(map(len, call.buffers or ()))
         self.unsent_bytes += size
         self._clients.slow_readers.changed(size)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from logstore.config.flags import DEFAULT_LISTEN
 from logstore.errors import Invalid, Refused
 
-DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_NAME = "PLAINTEXT"
 BACKLOG = 512
 WILDCARDS = ("0.0.0.0", "::")

@@ -42,13 +42,16 @@ class Turns:
         self.taken_count = 0
         """Slices that ran after a wait."""
 
-    def begin(self, call: Call, slices: Slices[None]) -> None:
+    def begin(self, call: Call, slices: Slices[None], *, in_order: bool = False) -> None:
         """Work on `call`, which `slices` answers; its errors end the connection of `call` alone.
 
-        Nothing more is done once that connection is closed.
+        Nothing more is done once that connection is closed. `in_order`: its later requests wait
+        until all slices are done, since they may change the same state.
         """
         if self._advance(call, slices):
-            self._wait(lambda: self._advance_later(call, slices))
+            if in_order:
+                call.connection.suspend_requests()
+            self._wait(lambda: self._advance_later(call, slices, in_order=in_order))
 
     async def share(self, items: Iterable[T]) -> AsyncIterator[T]:
         """The items; waits for a turn where the ones before took a slice."""
@@ -72,10 +75,12 @@ class Turns:
                 await self._turn()
                 end_s = self._now_s() + SLICE_S
 
-    def _advance_later(self, call: Call, slices: Slices[None]) -> bool:
+    def _advance_later(self, call: Call, slices: Slices[None], *, in_order: bool) -> bool:
         began_s = self._now_s()
         has_more = self._advance(call, slices)
         self._holds.note(call, self._now_s() - began_s)
+        if in_order and not has_more:
+            call.connection.resume_requests()
         return has_more
 
     def _advance(self, call: Call, slices: Slices[None]) -> bool:

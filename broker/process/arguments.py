@@ -1,91 +1,89 @@
-"""Command line of a broker; `logstore serve` takes the same."""
+"""Command line, environment and file of a broker; `logstore serve` takes the same."""
 
 import argparse
-import tomllib
 from pathlib import Path
-from typing import Any
 
-from broker.network.listeners import DEFAULT_LISTEN
-from broker.process.log_lines import FORMATS, TEXT
+from broker.process.given import add_flag, add_sources, given_settings
 from broker.process.serve import ServeSettings
-from logstore.config.broker import read_settings
+from logstore.cli.environment import SETTINGS
+from logstore.config import flags, printed
+from logstore.config.broker import BROKER_SETTINGS, RETENTION_MS, BrokerSettings
+from logstore.config.kinds import INT_MAX
+from logstore.config.sources import Given
 from logstore.errors import Invalid
+
+PLACE = "[NAME://]HOST:PORT"
+_RETENTIONS = ("log.retention.minutes", "log.retention.hours")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Flags without a default: `settings_of` looks for what they do not give."""
+    add_flag(parser, "--url", flags.URL)
+    add_flag(parser, "--broker", flags.BROKER, metavar="N")
+    add_flag(parser, "--listen", flags.LISTEN, metavar=PLACE, action="append")
+    add_flag(parser, "--advertise", flags.ADVERTISE, metavar=PLACE, action="append")
+    add_flag(parser, "--rack", flags.RACK)
+    add_flag(parser, "--http", flags.HTTP, metavar="HOST:PORT")
+    add_flag(parser, "--log-format", flags.LOG_FORMAT, choices=flags.LOG_FORMATS)
+    add_flag(parser, "--state-dir", flags.STATE_DIR, metavar="DIR")
+    add_sources(parser)
+
+
+def add_print_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--url", required=True, help="the log: a directory, such as ./data, or s3://BUCKET/PREFIX"
-    )
-    parser.add_argument(
-        "--broker", type=int, default=1, metavar="N", help="number of this broker (default 1)"
-    )
-    parser.add_argument(
-        "--listen",
-        action="append",
-        default=[],
-        metavar="[NAME://]HOST:PORT",
-        help=f"where to accept clients; may be repeated (default {DEFAULT_LISTEN}; port 0: any)",
-    )
-    parser.add_argument(
-        "--advertise",
-        action="append",
-        default=[],
-        metavar="[NAME://]HOST:PORT",
-        help="the address that clients of a listener get to connect to",
-    )
-    parser.add_argument("--rack", default="", help="zone this broker is in")
-    parser.add_argument(
-        "--http",
-        default="",
-        metavar="HOST:PORT",
-        help="where to serve /metrics, /healthz and /readyz (default: nowhere; port 0: any); "
-        "every client that reaches it may read them",
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=FORMATS,
-        default=TEXT,
-        help="how log lines on stderr look (default %(default)s)",
-    )
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        metavar="DIR",
-        help="where this machine keeps its lock when the log is in a bucket "
-        "(default ~/.local/state/logstore)",
-    )
-    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="settings in a file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="pairs",
-        metavar="NAME=VALUE",
-        help="one setting; prevails over --config",
+        "--print-config",
+        nargs="?",
+        const=printed.TEXT,
+        choices=printed.FORMATS,
+        help="print all settings with their origins as text, toml or json, and start nothing",
     )
 
 
 def settings_of(arguments: argparse.Namespace) -> ServeSettings:
     """Raises `Invalid`, one line for the user."""
-    if arguments.broker < 0:
-        raise Invalid(f"--broker is a number from 0 up: {arguments.broker}")
+    given = given_settings(arguments)
+    texts = {name: given[name].text if name in given else "" for name in flags.FLAG_SETTINGS}
+    if not texts[flags.URL]:
+        raise Invalid(
+            "no log is named: give --url, LOGSTORE_URL in the environment, or url in a file"
+        )
     return ServeSettings(
-        url=arguments.url,
-        broker=arguments.broker,
-        listen=arguments.listen,
-        advertise=arguments.advertise,
-        rack=arguments.rack,
-        http=arguments.http,
-        log_format=arguments.log_format,
-        state_directory=arguments.state_dir,
-        settings=read_settings(arguments.pairs, _read_toml(arguments.config)),
+        url=texts[flags.URL],
+        broker=_number(texts[flags.BROKER] or flags.FLAG_SETTINGS[flags.BROKER].default),
+        listen=_items(texts[flags.LISTEN]),
+        advertise=_items(texts[flags.ADVERTISE]),
+        rack=texts[flags.RACK],
+        http=texts[flags.HTTP],
+        log_format=texts[flags.LOG_FORMAT] or flags.FLAG_SETTINGS[flags.LOG_FORMAT].default,
+        state_directory=Path(texts[flags.STATE_DIR]) if texts[flags.STATE_DIR] else None,
+        settings=_broker_settings(given),
     )
 
 
-def _read_toml(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        return tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise Invalid(f"cannot read --config {path}: {error}") from error
+def printed_settings(arguments: argparse.Namespace, style: str) -> str:
+    """All settings, in one of `printed.FORMATS`. Raises `Invalid`."""
+    given = given_settings(arguments)
+    settings = _broker_settings(given)
+    derived = {}
+    if RETENTION_MS in settings.given and RETENTION_MS not in given:
+        origin = next(name for name in _RETENTIONS if name in given)
+        derived[RETENTION_MS] = settings.given[RETENTION_MS], origin
+    return printed.render(printed.effective(SETTINGS, given, derived), style)
+
+
+def _number(text: str) -> int | None:
+    if text == flags.AUTO:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) <= INT_MAX):
+        raise Invalid(f"broker is a number from 0 up, or {flags.AUTO}: {text!r}")
+    return int(text)
+
+
+def _broker_settings(given: Given) -> BrokerSettings:
+    own = {name: value for name, value in given.items() if name in BROKER_SETTINGS}
+    hidden = [name for name, value in own.items() if value.is_hidden]
+    return BrokerSettings({name: value.text for name, value in own.items()}, hidden=hidden)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

@@ -42,4 +42,5 @@ def limit_connections(settings: BrokerSettings, descriptors: int) -> BrokerSetti
         left,
         descriptors,
     )
-    return BrokerSettings({**settings.given, CONNECTIONS_MAX: str(left)})
+    given = {**settings.given, CONNECTIONS_MAX: str(left)}
+    return BrokerSettings(given, hidden=settings.hidden)

@@ -23,6 +23,8 @@ from logstore.cli.command import (
 BROKERS = 3
 PORT = 9092
 HOST = "127.0.0.1"
+COMPACT_EVERY = "1m"
+"""Nothing else would ever move records into tables here."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -87,7 +89,7 @@ async def _run(options: argparse.Namespace) -> int:
         host=options.host,
         port=options.port,
         racks=[rack.strip() for rack in options.racks.split(",") if rack.strip()],
-        more=[part for pair in options.pairs for part in ("--set", pair)],
+        more=[part for pair in _pairs(options) for part in ("--set", pair)],
         flags={flag: str(value) for flag, value in flags.items() if value is not None},
     )
     fleet = Fleet(members, SystemClock(), random.Random(), _say)
@@ -100,6 +102,20 @@ async def _run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     _say("logstore: all brokers stopped" if code != FAILED else "logstore: the brokers ended")
     return code
+
+
+def _pairs(options: argparse.Namespace) -> list[str]:
+    """Settings of every broker: compaction too, unless the user has decided about it."""
+    from broker.process.given import given_settings
+    from logstore.config.compaction_interval import EVERY
+    from logstore.errors import Invalid
+
+    try:
+        is_given = EVERY in given_settings(options)
+    except Invalid as error:
+        options.fail(str(error))
+        raise
+    return options.pairs if is_given else [*options.pairs, f"{EVERY}={COMPACT_EVERY}"]
 
 
 def _say(line: str) -> None:

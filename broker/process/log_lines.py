@@ -1,4 +1,4 @@
-"""How log lines look: one line each on stderr, time in UTC.
+"""How log lines look: one line each on stderr (`log_writer.py`), time in UTC.
 
 text   2026-01-31T12:00:00.123Z WARNING broker.connection connection closed: peer=127.0.0.1:5000 ...
 json   {"time": "2026-01-31T12:00:00.123Z", "level": "WARNING", "logger": "broker.network.…",
@@ -14,8 +14,10 @@ import re
 import time
 from collections.abc import Mapping
 
-TEXT, JSON = "text", "json"
-FORMATS = (TEXT, JSON)
+from broker.process.log_writer import LogWriter
+from logstore.config.flags import LOG_FORMATS
+
+TEXT, JSON = LOG_FORMATS
 
 _PLACE = re.compile(r"(?:(\w+)=)?%(?:%|[-+ #0]*\d*(?:\.\d+)?[a-zA-Z])")
 
@@ -54,9 +56,9 @@ class _JsonLines(_Lines):
         return json.dumps(line, ensure_ascii=False, allow_nan=False, default=str)
 
 
-def configure_log_lines(form: str = TEXT) -> None:
+def configure_log_lines(form: str = TEXT) -> LogWriter:
     """For a process that is a broker; libraries' own lines only from WARNING on."""
-    handler = logging.StreamHandler()
+    handler = LogWriter()
     if form == JSON:
         handler.setFormatter(_JsonLines())
     else:
@@ -66,6 +68,7 @@ def configure_log_lines(form: str = TEXT) -> None:
     root.setLevel(logging.WARNING)
     for name in ("broker", "logstore"):
         logging.getLogger(name).setLevel(logging.INFO)
+    return handler
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Fact]:

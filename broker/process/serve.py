@@ -27,14 +27,19 @@ from broker.network.listeners import Listener, bind, parse_address, plan_listene
 from broker.process.descriptors import limit_connections, raise_limit
 from broker.process.life import FAILED, Host, Serving, live_until_stopped
 from broker.process.log_lines import TEXT, configure_log_lines
+from broker.process.log_writer import LogWriter
+from broker.process.number import free_number, given_number
+from broker.process.platform import Platform, resolve_advertised, resolve_rack
+from broker.upkeep.compaction_child import CompactionChild, child_environment, compact_command
+from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.store_watch import watch_store
 from logstore.config.broker import BrokerSettings
+from logstore.config.compaction_interval import parse_every
 from logstore.epoch.log import FlushSettings, LogSettings
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.reading.history import HistorySettings
-from logstore.wiring.host_lock import HostLock
 from logstore.wiring.open import OpenLog, open_log
 
 if TYPE_CHECKING:
@@ -53,9 +58,11 @@ Wrap = Callable[[OpenLog], OpenLog]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
     url: str
-    broker: int = 1
+    broker: int | None = 1
+    """None: the lowest number that is free."""
     listen: Sequence[str] = ()
     advertise: Sequence[str] = ()
+    """`auto` in it, and as the rack, is what the platform says (`platform.py`)."""
     rack: str = ""
     http: str = ""
     """Where metrics and health are served; empty: nowhere."""
@@ -66,28 +73,37 @@ class ServeSettings:
 
 def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
     """Run a broker until a signal ends it; the exit code."""
-    configure_log_lines(settings.log_format)
+    lines = configure_log_lines(settings.log_format)
     limited = limit_connections(settings.settings, raise_limit())
     settings = replace(settings, settings=limited)
     try:
-        return asyncio.run(_serve(settings, wrap))
+        settings = _resolved(settings)
+        return asyncio.run(_serve(settings, wrap, lines))
     except Invalid as error:
-        return _refuse(error, USAGE)
+        return _refuse(lines, error, USAGE)
     except LogstoreError as error:
-        return _refuse(error, FAILED)
+        return _refuse(lines, error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
-    stop = _stop_on_signal()
+def _resolved(settings: ServeSettings) -> ServeSettings:
+    """With the address and the zone that the platform says. Raises `Invalid`, `Refused`."""
+    platform = Platform(os.environ)
+    advertise = resolve_advertised(settings.advertise, settings.listen, platform)
+    return replace(settings, advertise=advertise, rack=resolve_rack(settings.rack, platform))
+
+
+async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -> int:
+    stop = _stop_on_signal(lines)
     listeners: list[Listener] = []
     http: HttpApp | None = None
+    counts = CompactionCounts()
     try:
         for place, advertised in plan_listeners(settings.listen, settings.advertise):
             listeners.append(bind(place, advertised))
         if settings.http:
-            http = await _open_http(settings)
+            http = await _open_http(settings, counts)
         opened = await open_log(
             settings.url,
             clock=SystemClock(),
@@ -97,7 +113,8 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
         )
         try:
             ports = watch_store(wrap(opened) if wrap else opened, SystemClock())
-            return await _serve_log(settings, ports, listeners, stop, http)
+            compaction = _compaction(settings, stop, counts)
+            return await _serve_log(settings, ports, listeners, stop, http, compaction, lines.say)
         finally:
             await opened.close()
     finally:
@@ -107,14 +124,31 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None) -> int:
             http.close()
 
 
-async def _open_http(settings: ServeSettings) -> "HttpApp":
+async def _open_http(settings: ServeSettings, counts: CompactionCounts) -> "HttpApp":
     """Metrics and health, from before the log is opened until the process ends."""
     from broker.http.app import HttpApp  # a library of 5 MB, needed here alone
 
     listener = bind(parse_address(settings.http), None, "--http")
-    http = HttpApp(settings.settings)
+    http = HttpApp(settings.settings, counts)
     await http.open(listener)
     return http
+
+
+def _compaction(
+    settings: ServeSettings, stop: asyncio.Event, counts: CompactionCounts
+) -> CompactionChild | None:
+    """The child process that compacts, if one is wanted of this broker."""
+    every = settings.settings.text("logstore.compaction.every")
+    if parse_every(every) is None:
+        return None
+    return CompactionChild(
+        compact_command(settings.url, every),
+        child_environment(os.environ, settings.settings.storage),
+        counts=counts,
+        stop=stop,
+        clock=SystemClock(),
+        rng=random.Random(),
+    )
 
 
 async def _serve_log(
@@ -123,26 +157,34 @@ async def _serve_log(
     listeners: Sequence[Listener],
     stop: asyncio.Event,
     http: "HttpApp | None",
+    compaction: CompactionChild | None,
+    say: Callable[[str], None],
 ) -> int:
     """Hold the lock of this broker, and live until it is stopped, again after each fence."""
+    if settings.broker is None:
+        taken = await free_number(opened)
+    else:
+        taken = given_number(opened, settings.broker)
 
-    def on_serving(serving: Serving) -> None:
-        if http is not None:
-            http.watch(
-                broker=serving.broker,
-                controller=serving.controller,
-                peers=serving.peers,
-                trimming=serving.trimming,
-                counts=opened.counts,
-                stop=stop,
-            )
-        collect_less()
+    async def live(has_started: Callable[[], object]) -> int:
+        def on_serving(serving: Serving) -> None:
+            if http is not None:
+                http.watch(
+                    broker=serving.broker,
+                    controller=serving.controller,
+                    peers=serving.peers,
+                    trimming=serving.trimming,
+                    counts=opened.counts,
+                    stop=stop,
+                )
+            if compaction is not None:
+                compaction.watch(serving.controller)
+            has_started()
+            collect_less()
 
-    lock = HostLock(opened.lock_directory / f"broker-{settings.broker}.lock")
-    try:
         return await live_until_stopped(
             Host(
-                broker=settings.broker,
+                broker=taken.number,
                 rack=settings.rack,
                 url=settings.url,
                 settings=settings.settings,
@@ -152,13 +194,17 @@ async def _serve_log(
                 tables=_tables(settings),
                 clock=SystemClock(),
                 stop=stop,
-                lock=lock.name,
-                say=_say,
+                lock=taken.lock.name,
+                say=say,
                 on_serving=on_serving,
             )
         )
+
+    try:
+        living = taken.renewed(opened.runner, live)
+        return await (living if compaction is None else compaction.beside(living))
     finally:
-        lock.release()
+        taken.lock.release()
 
 
 def _tables(settings: ServeSettings) -> ThreadedTableQueries:
@@ -202,12 +248,13 @@ def collect_less() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _stop_on_signal() -> asyncio.Event:
+def _stop_on_signal(lines: LogWriter) -> asyncio.Event:
     """Set by the first signal; a second one ends the process at once, which loses nothing."""
     stop = asyncio.Event()
 
     def on_signal() -> None:
         if stop.is_set():
+            lines.flush()
             os._exit(INTERRUPTED)
         stop.set()
 
@@ -216,11 +263,7 @@ def _stop_on_signal() -> asyncio.Event:
     return stop
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _refuse(error: LogstoreError, code: int) -> int:
+def _refuse(lines: LogWriter, error: LogstoreError, code: int) -> int:
+    lines.flush()
     sys.stderr.write(f"logstore: {error}\n")
     return code

@@ -153,7 +153,7 @@ class Cluster:
             asked = [ListOffsetsPartition(number, -1, timestamp) for number in numbers]
             request = ListOffsetsRequest(CONSUMER, 0, [ListOffsetsTopic(topic, asked)], 30_000)
             for one in self.broker(leader).call(LIST_OFFSETS, request).topics[0].partitions:
-                check(one.error_code, f"list offsets of {topic}")
+                check(one.error_code, f"list offsets of {topic}", is_led=True)
                 found[one.partition_index] = one.offset
         return found
 
@@ -166,18 +166,22 @@ def cluster_of(
         yield cluster
 
 
-def check(code: int, doing: str, message: str | None = None) -> None:
-    """Raises `Moved` for a retriable error, `Invalid` for any other."""
+def check(code: int, doing: str, message: str | None = None, *, is_led: bool = False) -> None:
+    """Raises `Moved` for a retriable error, `Invalid` for any other; see `error_of`."""
     if code == ErrorCode.NONE:
         return
-    raise error_of(code, doing, message)
+    raise error_of(code, doing, message, is_led=is_led)
 
 
-def error_of(code: int, doing: str, message: str | None = None) -> LogstoreError:
+def error_of(
+    code: int, doing: str, message: str | None = None, *, is_led: bool = False
+) -> LogstoreError:
+    """`is_led`: another broker has just named this one as leader: it soon knows the topic."""
     known = ErrorCode(code) if code in ErrorCode._value2member_map_ else None
     text = f"cannot {doing}: error={known.name if known else code}"
     if message:
         text = f"{text}: {message}"
-    if known is not None and known.retriable and known is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    is_final = known is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not is_led
+    if known is not None and known.retriable and not is_final:
         return Moved(f"{text}; try again")
     return Invalid(text)

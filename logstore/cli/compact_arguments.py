@@ -1,13 +1,12 @@
 """Arguments of both compaction commands: log, topics, interval, output."""
 
 import argparse
-import re
 
 from logstore.cli.command import positive_number, whole_number
 from logstore.cli.storage_arguments import add_url
 from logstore.compaction.session import RunOptions
+from logstore.config.compaction_interval import seconds_of
 
-_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 HORIZON_HOURS_MIN = 2
 
 
@@ -55,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="bytes that a task reads, in MiB; it needs about twice that memory (default 256)",
     )
+    parser.add_argument(
+        "--end-with-stdin",
+        action="store_true",
+        help="end when stdin is closed: for a parent that holds its other end, however it ends",
+    )
     parser.add_argument("--json", action="store_true", help="print a line of JSON for each run")
 
 
@@ -70,7 +74,7 @@ def run_options_of(options: argparse.Namespace) -> RunOptions:
 
 def duration(text: str) -> float:
     """`30s`, `1m`, `2h` in seconds."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
-    if found is None or float(found[1]) <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 30s, 1m, 1h")
-    return float(found[1]) * _UNITS_S[found[2]]
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -9,6 +9,7 @@ from types import FrameType
 
 from logstore.cli.command import FAILED, OK
 from logstore.cli.compact_arguments import run_options_of
+from logstore.cli.lifeline import end_with_stdin
 from logstore.cli.output import jsonable, progress
 from logstore.cli.storage_arguments import storage_of
 from logstore.compaction.compactor import Compactor
@@ -23,6 +24,8 @@ RunOnce = Callable[[RunOptions, Watch], Summary]
 
 def carry_out(options: argparse.Namespace, carrier: Carrier) -> int:
     """Carry out a compaction command, its tasks by `carrier`; the exit code."""
+    if options.end_with_stdin:
+        end_with_stdin()
     clock = SystemClock()
     compactor = Compactor(options.url, storage_of(options), carrier, clock=clock)
     try:

@@ -106,7 +106,8 @@ class Consumer:
                         f"nothing at this offset: {self._topic}-{number} "
                         f"offset={self.next[number]}; read from earliest or latest"
                     )
-                check(one.error_code, f"read {self._topic}-{one.partition_index}")
+                doing = f"read {self._topic}-{one.partition_index}"
+                check(one.error_code, doing, is_led=True)
             return partitions
 
         try:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from logstore.cli.command import FAILED, OK, Command, positive_number, setting, whole_number
+from logstore.cli.environment import environment_url
 from logstore.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _add_common(parser: argparse.ArgumentParser, *, inner: bool) -> None:
     absent: Any = argparse.SUPPRESS
     parser.add_argument(
         "--url",
-        default=absent if inner else None,
+        default=absent if inner else environment_url(),
         help="the log: a directory, or s3://BUCKET/PREFIX",
     )
     parser.add_argument(

@@ -84,7 +84,10 @@ class Sender:
             found = response.responses[0].partition_responses[0]
             if found.error_code:
                 raise error_of(
-                    found.error_code, f"write to {self._topic}-{partition}", found.error_message
+                    found.error_code,
+                    f"write to {self._topic}-{partition}",
+                    found.error_message,
+                    is_led=True,
                 )
 
         self._cluster.insist(ask)

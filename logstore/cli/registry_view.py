@@ -10,6 +10,7 @@ from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.compaction_row import COMPACTION, CompactionRow
 from logstore.formats.feed_row import CHANGE, FeedRow
 from logstore.formats.lease_row import LEASE, LeaseRow
+from logstore.formats.number_row import NUMBER, NumberRow
 from logstore.formats.partition_row import PartitionRow, partition_pks
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicRow
@@ -32,6 +33,7 @@ OTHERS = (
 _KNOWN = {
     CLUSTER: ClusterRow.of,
     BROKER: BrokerRow.of,
+    NUMBER: NumberRow.of,
     CHAIN: ChainRow.of,
     TOPIC: TopicRow.of,
     **dict.fromkeys(partition_pks(), PartitionRow.of),

@@ -118,14 +118,16 @@ def _records(
             found += _decoded(key.partition, memoryview(made), start, seam)
     low = max(start, seam)
     for segments in reader.segment_ranges(key, view.row, low, end) if low < end else []:
-        for batch in _batches(log, segments):
+        for batch in _batches(log, reader, segments):
             found += _decoded(key.partition, batch.data, segments.start, segments.end)
     return found
 
 
-def _batches(log: ReadableLog, segments: SegmentRange) -> Iterator[FoundBatch]:
-    store = log.runner.store
-    return read_batches(store, segments.chain, segments.first_seq, segments.last_seq, [segments])
+def _batches(log: ReadableLog, reader: LogReader, segments: SegmentRange) -> Iterator[FoundBatch]:
+    store, chain = log.runner.store, segments.chain
+    places = reader.layout_of(chain, [segments]).places
+    seqs = segments.first_seq, segments.last_seq
+    return read_batches(store, chain, *seqs, [segments], places=places)
 
 
 def _decoded(partition: int, batch: memoryview, start: int, end: int) -> Iterator[StoredRecordLine]:

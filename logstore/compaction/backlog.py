@@ -26,6 +26,7 @@ from logstore.formats.topic_row import TopicRow
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock
 from logstore.protocol.disposal import confirmed_start
+from logstore.reading.layout import ChainLayout
 from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.segment_gone import SegmentGone
 
@@ -157,6 +158,9 @@ class Backlog:
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         return [span.size_bytes for span in self._reader.spans(chain, first_seq, last_seq)]
+
+    def layout_of(self, chain: int, segment_ranges: Sequence[SegmentRange]) -> ChainLayout:
+        return self._reader.layout_of(chain, segment_ranges)
 
     def offsets_at(self, cuts: Sequence[SplitPoint]) -> list[int]:
         return self._reader.offsets_at(cuts)

@@ -129,6 +129,6 @@ def _without_transactions(found: Iterable[FoundBatch], topic: str) -> Iterator[B
         if one.data[_ATTRIBUTES_AT] & _KINDS == _TRANSACTIONAL:
             raise Refused(
                 f"transactional batches need a newer version of logstore: topic={topic} "
-                f"partition={one.segments.partition} offset={one.entry.base_offset}"
+                f"partition={one.segments.partition} offset={one.base_offset}"
             )
         yield one.data

@@ -69,4 +69,4 @@ def rest_of(
         left.append(replace(segments, start=start))
     if not left:
         return None
-    return SeqRange(seq_range.chain, gone.seq + 1, seq_range.last_seq, tuple(left))
+    return replace(seq_range, first_seq=gone.seq + 1, segment_ranges=tuple(left))

@@ -69,7 +69,7 @@ class Moves:
                 for one in mine
                 for segments in self._segment_ranges[one]
             ),
-            self._backlog.segment_sizes,
+            self._backlog.layout_of,
             self._backlog.offsets_at,
             {topic_id: self._states[topic_id].topic.name for topic_id in by_topic},
             self._session.numbers,

@@ -5,7 +5,8 @@ text can be logged, stored and read.
 
     {"kind": "move", "run": "…", "number": 3, "names": {"5f0c…": "orders"},
      "runs": [[chain, first seq, last seq, [[topic id, partition, leader epoch, first seq, last seq,
-                                             start, end], …]], …]}
+                                             start, end], …],
+               [[[topic id, partition, leader epoch], …], {"seq": packed places, …}]], …]}
     {"kind": "merge", "run": "…", "number": 4, "topic_id": "5f0c…", "topic": "orders",
      "files": [[path, partition, rows, bytes, min offset, max offset, min ms, max ms], …]}
     → {"number": 3, "files": [["5f0c…", path, …], …], "rows": 1200,
@@ -14,15 +15,18 @@ text can be logged, stored and read.
 """
 
 import json
+from base64 import b85decode, b85encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
 from logstore.errors import Corrupt
+from logstore.formats.chain_state import EpochKey
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
-from logstore.reading.task_plan import OffsetsAt, SegmentSizes, plan_tasks
+from logstore.reading.batch_places import BatchPlaces
+from logstore.reading.task_plan import LayoutOf, OffsetsAt, plan_tasks
 from logstore.reading.tasks import Located, ReadTask, SeqRange
 
 MiB = 1024 * 1024
@@ -50,6 +54,7 @@ class MoveTask:
                 run.first_seq,
                 run.last_seq,
                 [_segment_range_list(segments) for segments in run.segment_ranges],
+                _places_list(run.places),
             ]
             for run in self.seq_ranges
         ]
@@ -133,7 +138,7 @@ class TaskResult:
 def plan_moves(
     run: str,
     segment_ranges: Iterable[SegmentRange],
-    sizes: SegmentSizes,
+    layout_of: LayoutOf,
     offsets_at: OffsetsAt,
     names: Mapping[bytes, str],
     numbers: Iterator[int],
@@ -144,7 +149,7 @@ def plan_moves(
     """Tasks that read each segment once and every offset of `segment_ranges` once."""
     tasks: list[ReadTask] = plan_tasks(
         Located((), list(segment_ranges)),
-        sizes,
+        layout_of,
         offsets_at,
         parallelism=parallelism,
         task_bytes=task_bytes,
@@ -171,8 +176,8 @@ def task_of(text: str) -> Task:
                 tuple(DataFile(*file) for file in data["files"]),
             )
         runs = [
-            SeqRange(chain, first, last, tuple(map(_segment_range_of, segment_ranges)))
-            for chain, first, last, segment_ranges in data["runs"]
+            SeqRange(chain, first, last, tuple(map(_segment_range_of, ranges)), _places_of(*places))
+            for chain, first, last, ranges, places in data["runs"]
         ]
         names = {bytes.fromhex(topic_id): name for topic_id, name in data["names"].items()}
         return MoveTask(data["run"], data["number"], names, tuple(runs))
@@ -211,6 +216,18 @@ def _segment_range_list(segments: SegmentRange) -> list[object]:
 def _segment_range_of(item: Sequence[object]) -> SegmentRange:
     topic_id, *numbers = item
     return SegmentRange(bytes.fromhex(str(topic_id)), *(int(str(number)) for number in numbers))
+
+
+def _places_list(places: BatchPlaces) -> list[object]:
+    keys = [[key.topic_id.hex(), key.partition, key.leader_epoch] for key in places.keys]
+    return [keys, {seq: b85encode(packed).decode() for seq, packed in places.by_seq.items()}]
+
+
+def _places_of(keys: Sequence[tuple[str, int, int]], by_seq: Mapping[str, str]) -> BatchPlaces:
+    return BatchPlaces(
+        tuple(EpochKey(bytes.fromhex(topic_id), *numbers) for topic_id, *numbers in keys),
+        {int(seq): b85decode(packed) for seq, packed in by_seq.items()},
+    )
 
 
 def _json(data: object) -> str:

@@ -1,14 +1,14 @@
-"""Settings of a broker process, from `--set name=value` and a TOML file.
+"""Settings of a broker: its process, its store, defaults of its topics.
 
 A name is Kafka's where Kafka has one. In TOML a name may be spelt with its dots, quoted, or as
-nested tables: `[logstore.flush.interval] ms = 50`. The command line overrides the file.
+nested tables: `[logstore.flush.interval] ms = 50`. `sources.py` reads them.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
 from logstore.config.address_overrides import OVERRIDES, parse_overrides
-from logstore.config.kinds import InvalidConfig, Setting, by_name, unknown_name
+from logstore.config.compaction_interval import EVERY, parse_every
+from logstore.config.kinds import Setting, by_name, unknown_name
 from logstore.config.process import BY_STORE, PROCESS_SETTINGS
 from logstore.config.storage import PREFIX as STORAGE_PREFIX
 from logstore.config.storage import STORAGE_SETTINGS
@@ -44,15 +44,22 @@ BROKER_SETTINGS: Mapping[str, Setting] = by_name(
 class BrokerSettings:
     """Effective settings: given values over defaults."""
 
-    def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        """Raises `InvalidConfig` for a name or value that does not exist."""
+    def __init__(
+        self, given: Mapping[str, str] | None = None, *, hidden: Collection[str] = ()
+    ) -> None:
+        """Raises `InvalidConfig` for a name or value that does not exist.
+
+        No client is shown the values of `hidden` names.
+        """
         self.given = dict(given or {})
+        self.hidden = frozenset(hidden)
         for name, text in self.given.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is None:
                 raise unknown_name(name, BROKER_SETTINGS)
             setting.parse(text)
         parse_overrides(self.text(OVERRIDES))
+        parse_every(self.text(EVERY))
         self._take_retention("log.retention.minutes", _MINUTE_MS)
         self._take_retention("log.retention.hours", 60 * _MINUTE_MS)
         self.topic_defaults: Mapping[str, str] = {
@@ -65,6 +72,8 @@ class BrokerSettings:
         if name in self.given and RETENTION_MS not in self.given:
             count = int(self.given[name])
             self.given[RETENTION_MS] = str(-1 if count < 0 else count * unit_ms)
+            if name in self.hidden:
+                self.hidden |= {RETENTION_MS}
 
     @property
     def storage(self) -> dict[str, str]:
@@ -85,30 +94,3 @@ class BrokerSettings:
 
     def flag(self, name: str) -> bool:
         return BROKER_SETTINGS[name].parse(self.text(name)) is True
-
-
-def read_settings(pairs: Iterable[str], toml: Mapping[str, Any] | None = None) -> BrokerSettings:
-    """From `name=value` texts and a parsed TOML document. Raises `InvalidConfig`."""
-    given = flatten(toml or {})
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise InvalidConfig(f"not of the form name=value: {pair!r}")
-        given[name.strip()] = value.strip()
-    return BrokerSettings(given)
-
-
-def flatten(toml: Mapping[str, Any], above: str = "") -> dict[str, str]:
-    """Nested tables as dotted names, values as text."""
-    flat: dict[str, str] = {}
-    for key, value in toml.items():
-        name = f"{above}{key}"
-        if isinstance(value, Mapping):
-            flat.update(flatten(value, f"{name}."))
-        elif isinstance(value, bool):
-            flat[name] = "true" if value else "false"
-        elif isinstance(value, list):
-            flat[name] = ",".join(map(str, value))
-        else:
-            flat[name] = str(value)
-    return flat

@@ -13,6 +13,9 @@ from logstore.errors import Invalid
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+SECRETS = ("password", "secret", "jaas.config", ".keystore.key")
+"""Ends of names whose values are not shown."""
+
 Value = bool | int | float | str | tuple[str, ...]
 
 
@@ -74,11 +77,20 @@ def by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
     return {setting.name: setting for setting in settings}
 
 
+def is_sensitive(name: str) -> bool:
+    """Whether values of this name are never shown."""
+    return name.endswith(SECRETS)
+
+
 def unknown_name(name: str, known: Iterable[str]) -> InvalidConfig:
     """The error for a name that is not in `known`; suggests the nearest one."""
+    return InvalidConfig(f"unknown configuration name: {name}{nearest(name, known)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of an error about `name` that suggests the nearest of `known`; empty: none is."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return InvalidConfig(f"unknown configuration name: {name}{hint}")
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _parse(kind: SettingKind, text: str) -> Value:

@@ -1,6 +1,7 @@
 """Settings of a broker process itself; `broker.py` joins those of stores and topics to them."""
 
 from logstore.config.address_overrides import FORM, OVERRIDES
+from logstore.config.compaction_interval import EVERY, OFF
 from logstore.config.kinds import INT_MAX, Setting, SettingKind
 
 _KiB, _MiB = 1024, 1024 * 1024
@@ -146,6 +147,27 @@ PROCESS_SETTINGS = (
         default=NOT_SET,
         documentation="log.retention.ms in minutes; used if log.retention.ms is not set. "
         "Negative: no limit.",
+    ),
+    Setting(
+        name="max.incremental.fetch.session.cache.slots",
+        kind=SettingKind.INT,
+        default="1000",
+        documentation="Maximum incremental fetch sessions: consumers that name their partitions "
+        "once, and not in every fetch. Further ones send all of them each time, unless a session "
+        "can be evicted: one that was not used for two minutes, or a smaller one as old as that. "
+        "0: no sessions.",
+        at_least=0,
+        at_most=1_000_000,
+    ),
+    Setting(
+        name="logstore.fetch.session.partitions.max",
+        kind=SettingKind.INT,
+        default="100000",
+        documentation="Maximum partitions in all incremental fetch sessions together; beyond it "
+        "sessions are evicted or refused as by max.incremental.fetch.session.cache.slots. Each "
+        "costs about half a KiB of memory.",
+        at_least=0,
+        at_most=10_000_000,
     ),
     Setting(
         name="max.connections",
@@ -318,6 +340,15 @@ PROCESS_SETTINGS = (
         "individually. A thousand cost about 13 ms of CPU per scrape.",
         at_least=0,
         at_most=1_000_000,
+    ),
+    Setting(
+        name=EVERY,
+        kind=SettingKind.STRING,
+        default=OFF,
+        documentation="Interval of compaction runs beside a broker: a time such as 30s, 1m, 1h; "
+        "off: none. A child process of low priority moves committed records into tables, one task "
+        "at a time; only the broker that is the controller has it. Lower: fresher tables, and more "
+        "requests. For many MB/s schedule compaction on machines of its own.",
     ),
     Setting(
         name="logstore.segment.bytes",

@@ -58,11 +58,16 @@ class Followed:
         """The partition's row was changed; `chain` is that of its leader."""
         has_new_leader = row.leader_epoch != self.row.leader_epoch
         self.row, self._chain = row, chain
-        self.log_start = max(self.log_start, row.log_start)
+        self.raise_log_start(row.log_start)
         self.edited_end = max(self.edited_end, row.edited_end)
         self.high_watermark = max(self.high_watermark, row.epoch_ranges[-1].start)
         self.advance()
         if has_new_leader:
+            self._wake()
+
+    def raise_log_start(self, offset: int) -> None:
+        if offset > self.log_start:
+            self.log_start = offset
             self._wake()
 
     def advance(self) -> None:
@@ -71,6 +76,10 @@ class Followed:
         if epoch_range is not None and epoch_range.end > self.high_watermark:
             self.high_watermark = epoch_range.end
             self._wake()
+
+    def chain_failed(self) -> None:
+        """Its chain cannot be followed for now: waiters look again, and ask its leader."""
+        self._wake()
 
     def retire(self) -> None:
         """It is no longer followed: waiters look the partition up again."""
@@ -121,9 +130,13 @@ class Followed:
     # Reading
 
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
-        """Call `watcher` whenever more is committed; the answer ends that."""
+        """Call `watcher` whenever more is committed, or log start is raised, or others are to be
+        asked from now on; the answer ends that."""
         self._watchers[watcher] = None
         return lambda: self._watchers.pop(watcher, None)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        self._watchers.pop(watcher, None)
 
     @property
     def first_offset_in_memory(self) -> int:

@@ -274,6 +274,8 @@ class _Chain:
                 # The state was only partly applied; the next attempt begins at the checkpoint.
                 self.error = error
                 self.follower = self._new_follower()
+                for followed in tuple(self.partitions.values()):
+                    followed.chain_failed()
                 raise
             self.error = None
             return count

@@ -113,7 +113,9 @@ class Leader:
         self.edited_end = max(self.edited_end, row.edited_end)
 
     def raise_log_start(self, offset: int) -> None:
-        self.log_start = max(self.log_start, offset)
+        if offset > self.log_start:
+            self.log_start = offset
+            self._wake()
 
     def release(self) -> int:
         """End the epoch range by a leadership-end entry; the seq to wait for before another leads.
@@ -130,8 +132,7 @@ class Leader:
     def retire(self) -> None:
         """The partition is gone, or led elsewhere: waiters look it up again."""
         self.is_retired = True
-        for watcher in tuple(self._watchers):
-            watcher()
+        self._wake()
 
     @property
     def key(self) -> EpochKey:
@@ -259,8 +260,7 @@ class Leader:
         self.is_taken = True
         if end > self.high_watermark:
             self.high_watermark = end
-            for watcher in tuple(self._watchers):
-                watcher()
+            self._wake()
 
     def checkpoint(self, seq: int, rows: bytearray) -> None:
         self._windows.append(_Window(seq, rows))
@@ -272,9 +272,17 @@ class Leader:
     # Reading
 
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
-        """Call `watcher` whenever more is committed; the answer ends that."""
+        """Call `watcher` whenever more is committed, or log start is raised, or others are to be
+        asked from now on; the answer ends that."""
         self._watchers[watcher] = None
         return lambda: self._watchers.pop(watcher, None)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        self._watchers.pop(watcher, None)
+
+    def _wake(self) -> None:
+        for watcher in tuple(self._watchers):
+            watcher()
 
     @property
     def first_offset_in_memory(self) -> int:

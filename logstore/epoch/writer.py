@@ -17,9 +17,10 @@ from logstore.epoch.appender import Appender, Waiter
 from logstore.epoch.checkpoint_writer import CheckpointWriter
 from logstore.errors import Fenced
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
+from logstore.formats.index_rows import set_last_positions
 from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.segment import EntryKind
-from logstore.formats.segment_builder import ArenaPool, FrozenSegment, SegmentBuilder
+from logstore.formats.segment_builder import Arena, ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.formats.take import (
     CHUNK_BYTES_MAX,
     INLINE_BYTES_MAX,
@@ -96,6 +97,8 @@ class ChainWriter:
         self._limits = limits or ChainLimits()
         self._arenas = ArenaPool(self._limits.arena_bytes)
         self._arena = self._arenas.take(0)
+        self._ordered_arena: Arena | None = None
+        """For bodies that are stored in another order than they came."""
         self._ends: dict[Appender, int] = {}
         self._in_flight: dict[int, _SegmentInFlight] = {}
         self._open_waiters: list[Waiter] = []
@@ -165,12 +168,18 @@ class ChainWriter:
         if self.fenced.is_set():
             raise Fenced(f"chain {self.chain.epoch} is fenced")
         most = max(length, self._settings.segment_bytes_max)  # one batch may be larger
-        if self._arena.free_bytes < most:
-            self._arenas.give_back(self._arena)
-            self._arena = self._arenas.take(max(length, 2 * self._settings.segment_bytes_max))
+        self._arena = self._with_room(self._arena, most)
         self._builder = SegmentBuilder(self._arena, self.chain_ms(), most)
         self._wake.set()
         return self._builder
+
+    def _with_room(self, arena: Arena | None, byte_count: int) -> Arena:
+        """`arena`, or another if less than `byte_count` is free in it."""
+        if arena is not None:
+            if arena.free_bytes >= byte_count:
+                return arena
+            self._arenas.give_back(arena)
+        return self._arenas.take(max(byte_count, 2 * self._settings.segment_bytes_max))
 
     def chain_ms(self) -> int:
         """The time of the chain now: `ChainTime`."""
@@ -244,23 +253,14 @@ class ChainWriter:
         self._is_putting_ahead = True
         for at in range(0, len(state), chunk_bytes_max):
             chunk = state[at : at + chunk_bytes_max]
-            position = self._add_state(EntryKind.STATE, key, start, chunk)
+            self._add_state(EntryKind.STATE, key, start, chunk)
             segment = self._freeze()
-            chunks.append(
-                StateChunk(
-                    segment.seq,
-                    len(segment.front) + position,
-                    len(chunk),
-                    crc32c(chunk),
-                )
-            )
+            chunks.append(StateChunk(segment.seq, segment.last_position, len(chunk), crc32c(chunk)))
         self._is_putting_ahead = False
         return encode_chunks(chunks)
 
-    def _add_state(self, kind: EntryKind, key: EpochKey, offset: int, payload: bytes) -> int:
-        builder = self.open_segment(len(payload))
-        position = builder.body_bytes
-        builder.add_state_entry(
+    def _add_state(self, kind: EntryKind, key: EpochKey, offset: int, payload: bytes) -> None:
+        self.open_segment(len(payload)).add_state_entry(
             kind,
             topic_id=key.topic_id,
             partition=key.partition,
@@ -268,7 +268,6 @@ class ChainWriter:
             offset=offset,
             payload=payload,
         )
-        return position
 
     # Flushing
 
@@ -323,6 +322,7 @@ class ChainWriter:
     def _freeze(self) -> FrozenSegment:
         builder, chain = self._builder, self.chain
         assert builder is not None
+        self._order(builder)
         segment = builder.freeze(
             cluster_id=chain.cluster_id,
             epoch=chain.epoch,
@@ -348,6 +348,20 @@ class ChainWriter:
             self.checkpoints.begin()
         self._start_puts()
         return segment
+
+    def _order(self, builder: SegmentBuilder) -> None:
+        """Store the batches of each topic together. Rows in memory follow; nothing has read them,
+        since none of these batches is committed.
+        """
+        order = builder.order()
+        if order is None:
+            return
+        arena = self._ordered_arena = self._with_room(self._ordered_arena, builder.body_bytes)
+        builder.move(order, arena)
+        for key, positions in order.batch_positions:
+            epoch_range = self.chain.epoch_ranges.get(key)
+            if epoch_range is not None:  # else it was forgotten since
+                set_last_positions(epoch_range.rows, positions)
 
     def _is_checkpoint_due(self) -> bool:
         """Never between the chunks of a state and the entry that names them.

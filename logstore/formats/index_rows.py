@@ -31,6 +31,8 @@ _LAST_OFFSET = struct.Struct(">q")
 _LAST_OFFSET_AT = 36
 _RUNNING_MAX_AT = 60
 _SEQ = struct.Struct(">Q")
+_POSITION_AT = 8
+POSITION_BYTES = 8
 
 Rows = bytes | bytearray | memoryview
 
@@ -55,6 +57,14 @@ def row_count(rows: Rows) -> int:
 
 def row_at(rows: Rows, number: int) -> IndexRow:
     return IndexRow(*ROW.unpack_from(rows, number * ROW_BYTES))
+
+
+def set_last_positions(rows: bytearray, positions: bytes) -> None:
+    """The last rows get `positions`, packed as in a row: of batches that were moved."""
+    begin = len(rows) - len(positions) // POSITION_BYTES * ROW_BYTES
+    assert begin >= 0, f"more positions than rows: missing={-begin}"
+    for byte in range(POSITION_BYTES):
+        rows[begin + _POSITION_AT + byte :: ROW_BYTES] = positions[byte::POSITION_BYTES]
 
 
 def first_row_for_offset(rows: Rows, offset: int) -> int:

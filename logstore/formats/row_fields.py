@@ -3,6 +3,7 @@
     pk                sk                      row
     cluster           cluster                 ClusterRow        in `cluster_row`, and so on
     broker            <id>                    BrokerRow
+    number            <id>                    NumberRow
     chain             <epoch, 20 digits>      ChainRow
     topic             <name>                  TopicRow
     partition/<0-f>   <topic id>/<n>          PartitionRow, spread by topic id and n

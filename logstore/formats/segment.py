@@ -1,4 +1,4 @@
-"""Bytes of a segment, formats 1 to 3: fixed header, index, then batches as they came.
+"""Bytes of a segment, formats 1 to 3: fixed header, index, then batches.
 
     at    size  header field (big-endian)
       0      4  magic            b"LGSG"
@@ -19,7 +19,10 @@
     104      4  body CRC32C
     108      4  CRC32C           of header [0, 108) and the index
     112         index            entry count x 96 bytes, then the places: length u16, nonce 16, key
-    112 + index bytes            body: batches, and the states that entries carry
+    112 + index bytes            body: batches, and the states that entries carry, in any order
+
+Entries are in the order in which batches came. Where topics are mixed, the body has the batches by
+topic and partition (`formats.body_order`), else as they came, like bodies of older writers.
 
 Bytes [0, 80) are the identity: a writer that finds its own identity under a key has won the put.
 The index comes first so that one ranged read of the front gives identity and index. Batches and

@@ -3,7 +3,8 @@
 The body lies in an `Arena`, a large buffer that successive segments share, so that a small segment
 costs no allocation and a large one no copy. Memory that was written before is many times cheaper
 than fresh memory, so arenas are reused, but never while a view of them exists: in the cache, in a
-put, or in a response that is being sent.
+put, or in a response that is being sent. A body that is stored in another order than it came
+(`body_order`) is copied into a second arena, and the first is written over by the next segment.
 """
 
 import mmap
@@ -11,9 +12,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from logstore.formats.body_order import BodyOrder, body_order, gather, set_positions
 from logstore.formats.segment import (
     ENTRY,
     ENTRY_BYTES,
+    HEADER_BYTES,
+    Entry,
     EntryKind,
     Header,
     SegmentKind,
@@ -44,6 +48,13 @@ class FrozenSegment:
     @property
     def size_bytes(self) -> int:
         return len(self.front) + len(self.body)
+
+    @property
+    def last_position(self) -> int:
+        """In the object, of the bytes of its last entry."""
+        at = HEADER_BYTES + (self.entry_count - 1) * ENTRY_BYTES
+        entry = Entry(*ENTRY.unpack_from(self.front, at))
+        return len(self.front) + entry.position
 
 
 class Arena:
@@ -85,6 +96,10 @@ class Arena:
 
     def take(self, start: int, end: int) -> memoryview:
         return self._view[start:end]
+
+    def take_back(self, byte_count: int) -> None:
+        """The last bytes used are free again: of a segment that nothing looks at."""
+        self.used -= byte_count
 
 
 class ArenaPool:
@@ -226,6 +241,23 @@ class SegmentBuilder:
             crc32c(payload),
         )
         self.entry_count += 1
+
+    def order(self) -> BodyOrder | None:
+        """How the body is to be stored, where that is not as it came: for `move`."""
+        return body_order(self._entries)
+
+    def move(self, order: BodyOrder, arena: Arena) -> None:
+        """Copy the body into `arena`, which has room for it, in the order in which it is stored.
+
+        The last thing before `freeze`. Memory that it leaves is free for the next segment.
+        """
+        source, start = self._view, arena.used
+        arena.used += self.body_bytes
+        self._view = arena.take(start, arena.used)
+        gather(self._view, source, order.pieces)
+        set_positions(self._entries, order.positions)
+        self._arena.take_back(self.body_bytes)
+        self._arena = arena
 
     def freeze(
         self,

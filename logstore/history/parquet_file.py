@@ -89,7 +89,19 @@ class TableFile:
             raise Corrupt(f"cannot read a data file: key={self._key} error={error}") from error
         for name in set(self._columns) - set(rows.column_names):  # Delta's way to say null
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
-        return rows.select(self._columns)
+        return self._with_offsets(rows.select(self._columns))
+
+    def _with_offsets(self, rows: pa.Table) -> pa.Table:
+        """The rows, every one of which has an offset. Raises `Corrupt`."""
+        import pyarrow as pa
+
+        offsets = rows["offset"]
+        if offsets.type != pa.int64() or offsets.null_count:
+            raise Corrupt(
+                f"a data file has rows without an offset: key={self._key} "
+                f"type={offsets.type} nulls={offsets.null_count} rows={rows.num_rows}"
+            )
+        return rows
 
     def _open(self) -> pq.ParquetFile:
         import pyarrow as pa
@@ -106,8 +118,8 @@ class TableFile:
 
     def _bounds(self, group: Any, column: int | None) -> tuple[int | None, int | None]:
         found = _statistics(group, column)
-        if found is None or not found.has_min_max:
-            return None, None
+        if found is None or not found.has_min_max or not isinstance(found.min, int):
+            return None, None  # a column of another type is refused when it is read
         return found.min, found.max
 
     def _wanted_columns(self, names: dict[str, int]) -> list[int]:

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from logstore.errors import Invalid
+from logstore.errors import Corrupt, Invalid
 from logstore.history import names
 from logstore.history.batches import BATCH_BYTES_MAX, BATCH_COLUMNS, batches_of
 from logstore.history.columns import TABLE_COLUMNS
@@ -75,10 +75,21 @@ def read_rows(
         key=lambda file: (file.min_offset, file.max_offset),
     )
     found = reading.rows(ordered, start, end, whole_batches)
-    schema = arrow_schema(columns)
     for table in found:
         for rows in table.select(list(columns)).combine_chunks().to_batches():
-            yield from _cut(rows.cast(schema), rows_max, bytes_max)
+            yield from _cut(_typed(rows, columns, topic_id), rows_max, bytes_max)
+
+
+def _typed(rows: pa.RecordBatch, columns: Sequence[str], topic_id: bytes) -> pa.RecordBatch:
+    """Of the types of our columns, whatever the engine that wrote them. Raises `Corrupt`."""
+    import pyarrow as pa
+
+    try:
+        return rows.cast(arrow_schema(columns))
+    except pa.ArrowException as error:
+        raise Corrupt(
+            f"rows of a table are of other types: topic={topic_id.hex()} error={error}"
+        ) from error
 
 
 class _Reading:

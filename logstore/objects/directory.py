@@ -110,10 +110,10 @@ class DirectoryStore:
         """Objects deleted in the last day: `ports.trash.Trash`."""
         check_prefix(prefix)
         try:
-            found = list(self._trash.deleted(prefix))
+            deleted_objects = list(self._trash.deleted(prefix))
         except OSError as error:
             raise self._failure("list deleted", prefix, error) from error
-        return (one for one in found if not (self._root / one.key).exists())
+        return (one for one in deleted_objects if not (self._root / one.key).exists())
 
     def undelete(self, deleted: DeletedObject) -> bool:
         """Gives it its name again; it stays in the trash as well, until that is purged."""
@@ -253,14 +253,14 @@ class DirectoryStore:
 
     def _info(self, key: str) -> ObjectInfo | None:
         try:
-            found = (self._root / key).stat()
+            file_stat = (self._root / key).stat()
         except FileNotFoundError:
             return None  # deleted since the folder was read
         except OSError as error:
             raise self._failure("list", key, error) from error
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(file_stat.st_mode):
             return None
-        return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1_000_000)
+        return ObjectInfo(key, file_stat.st_size, file_stat.st_mtime_ns // 1_000_000)
 
     def _failure(self, doing: str, key: str, error: OSError) -> LogstoreError:
         """The port's error for one that changed nothing."""

@@ -149,10 +149,10 @@ def sync_folder(folder: Path) -> None:
 
 def free_space(folder: Path) -> str:
     try:
-        found = os.statvfs(folder)
+        volume = os.statvfs(folder)
     except OSError:
         return "free_bytes=unknown"
-    return f"free_bytes={found.f_bavail * found.f_frsize} free_files={found.f_favail}"
+    return f"free_bytes={volume.f_bavail * volume.f_frsize} free_files={volume.f_favail}"
 
 
 def _write_direct(descriptor: int, parts: Sequence[Buffer]) -> None:

@@ -46,13 +46,13 @@ class FsspecStore:
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         folder, _, _ = prefix.rpartition("/")
         try:
-            found = self._files.find(self._path(folder), detail=True)
+            details = self._files.find(self._path(folder), detail=True)
         except FileNotFoundError:
-            found = {}
-        for path in sorted(found):
+            details = {}
+        for path in sorted(details):
             key = path.removeprefix(self._root).lstrip("/")
             if key.startswith(prefix):
-                yield ObjectInfo(key, int(found[path]["size"]), _modified_ms(found[path]))
+                yield ObjectInfo(key, int(details[path]["size"]), _modified_ms(details[path]))
 
     def close(self) -> None:
         """fsspec keeps its file systems for the process; there is nothing to give back."""

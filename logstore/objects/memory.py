@@ -74,13 +74,13 @@ class MemoryObjects:
         """Objects deleted in the last day: `ports.trash.Trash`."""
         check_prefix(prefix)
         with self._lock:
-            found = [
+            deleted_objects = [
                 one
                 for one, _ in self._trash
                 if one.key.startswith(prefix) and one.key not in self._objects
             ]
-        found.sort(key=lambda one: (one.key, one.modified_ms, one.deleted_ms))
-        return iter(found)
+        deleted_objects.sort(key=lambda one: (one.key, one.modified_ms, one.deleted_ms))
+        return iter(deleted_objects)
 
     def undelete(self, deleted: DeletedObject) -> bool:
         with self._lock:
@@ -106,11 +106,11 @@ class MemoryObjects:
         """As of the moment of the call; later changes do not show."""
         check_prefix(prefix)
         with self._lock:
-            found = [
+            stored_by_key = [
                 (key, stored) for key, stored in self._objects.items() if key.startswith(prefix)
             ]
-        found.sort(key=lambda item: item[0])
-        return iter([ObjectInfo(key, len(s.data), s.modified_ms) for key, s in found])
+        stored_by_key.sort(key=lambda item: item[0])
+        return iter([ObjectInfo(key, len(s.data), s.modified_ms) for key, s in stored_by_key])
 
     def close(self) -> None:
         """Keeps the objects: another view may hold them."""

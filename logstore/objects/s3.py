@@ -62,10 +62,10 @@ class S3BlockingStore:
         asked = _range(key, start, length)
         try:
             with self._bucket.calling("get", key):
-                found = obstore.get_range(self._bucket.client, key, start=asked[0], length=asked[1])
+                body = obstore.get_range(self._bucket.client, key, start=asked[0], length=asked[1])
         except _RangeNotSatisfiable:
             return b""
-        return found.to_bytes() if length else b""
+        return body.to_bytes() if length else b""
 
     def delete(self, key: str) -> None:
         check_key(key)
@@ -118,12 +118,12 @@ class S3Store:
         asked = _range(key, start, length)
         try:
             with self._calling("get", key):
-                found = await obstore.get_range_async(
+                body = await obstore.get_range_async(
                     self._bucket.client, key, start=asked[0], length=asked[1]
                 )
         except _RangeNotSatisfiable:
             return b""
-        return found.to_bytes() if length else b""
+        return body.to_bytes() if length else b""
 
     async def delete(self, key: str) -> None:
         check_key(key)

@@ -67,14 +67,14 @@ class TrashFolder:
 
     def deleted(self, prefix: str) -> Iterator[DeletedObject]:
         """As `Trash.deleted`; also of keys that an object has now."""
-        found = [
+        deleted_objects = [
             one
             for hour in self._hours()
             for one in self._in_hour(hour)
             if one.key.startswith(prefix)
         ]
-        found.sort(key=lambda one: (one.key, one.modified_ms, one.deleted_ms, one.place))
-        return iter(found)
+        deleted_objects.sort(key=lambda one: (one.key, one.modified_ms, one.deleted_ms, one.place))
+        return iter(deleted_objects)
 
     def path_of(self, deleted: DeletedObject) -> Path:
         return self._root / TRASH / deleted.place / deleted.key
@@ -117,11 +117,11 @@ class TrashFolder:
                     path = Path(folder) / name
                     key = path.relative_to(front).as_posix()
                     with suppress(FileNotFoundError):  # purged since
-                        found = path.stat()
+                        file_stat = path.stat()
                         if is_key(key):
-                            modified_ms = found.st_mtime_ns // 1_000_000
+                            modified_ms = file_stat.st_mtime_ns // 1_000_000
                             yield DeletedObject(
-                                key, found.st_size, modified_ms, hour * _HOUR_MS, place
+                                key, file_stat.st_size, modified_ms, hour * _HOUR_MS, place
                             )
 
 

@@ -74,8 +74,8 @@ class ObjectsProbe:
         key, data = self._key("ranges"), bytes(range(256)) * 4
         self._create(key, data)
         for start, length in ((0, 10), (300, 7), (1000, 100)):
-            found = allowed(GET, partial(self._range, key, start, length))
-            if found != data[start : start + length]:
+            answer = allowed(GET, partial(self._range, key, start, length))
+            if answer != data[start : start + length]:
                 return f"a ranged read answers other bytes: start={start} length={length}"
         return None
 
@@ -84,8 +84,8 @@ class ObjectsProbe:
         for key in keys:
             self._create(key, b"x")
         prefix = f"{self._prefix}list-"
-        found = allowed(LIST, lambda: self._track.retry(lambda: list(self._store.list(prefix))))
-        if [info.key for info in found] != keys:
+        answer = allowed(LIST, lambda: self._track.retry(lambda: list(self._store.list(prefix))))
+        if [info.key for info in answer] != keys:
             return "a listing is not complete, or not in order"
         return None
 
@@ -95,8 +95,8 @@ class ObjectsProbe:
             bodies = [bytes([racer]) * size_bytes for racer in range(RACERS)]
             key = self._key(f"race-{number:02}")
             outcomes = self._track.race(partial(self._attempt, key, bodies))
-            found = self._read_absent(key)
-            yield Race(tuple(outcomes), bodies.index(found) if found in bodies else None)
+            answer = self._read_absent(key)
+            yield Race(tuple(outcomes), bodies.index(answer) if answer in bodies else None)
 
     def _attempt(self, key: str, bodies: Sequence[bytes], racer: int) -> RaceOutcome:
         for attempt in range(1, ATTEMPTS_MAX + 1):

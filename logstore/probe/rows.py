@@ -81,10 +81,10 @@ class RowsProbe:
         sks = sorted(self._sk(f"query/{name}") for name in ("b", "a", "c"))
         for sk in sks:
             self._put(sk, {}, sk)
-        found = allowed(
+        answer = allowed(
             QUERY, lambda: self._track.retry(lambda: self._rows.query(self._pk, "query/"))
         )
-        return None if [sk for sk, _ in found] == sks else "a query is not complete or in order"
+        return None if [sk for sk, _ in answer] == sks else "a query is not complete or in order"
 
     def _put_races(self) -> Iterator[Race]:
         for number in range(ROUNDS):
@@ -108,8 +108,8 @@ class RowsProbe:
         outcomes = self._track.race(
             lambda racer: self._attempt(f"{self._name}/{what}/{racer}", partial(write, racer))
         )
-        found = (self._get(sk) or {}).get("racer")
-        return Race(tuple(outcomes), found if isinstance(found, int) else None)
+        racer = (self._get(sk) or {}).get("racer")
+        return Race(tuple(outcomes), racer if isinstance(racer, int) else None)
 
     def _attempt(self, write_id: str, write: Callable[[str], None]) -> RaceOutcome:
         """A lost answer is looked for by write id, as every writer of the registry does."""

@@ -264,6 +264,22 @@ def _first_reaching(
     return found
 
 
+def fronts_or_trimmed(
+    cache: IndexCache, chain: int, seqs: Sequence[int]
+) -> Steps[Sequence[Checkpoint]]:
+    """Fronts of some checkpoints of a chain, `seqs` in order.
+
+    Raises `BelowTrimPoint` if one was deleted after the list of checkpoints was read.
+    """
+    try:
+        return (yield from cache.fronts(chain, seqs))
+    except MissingCheckpoint as missing:
+        if (yield from read_chain_row(chain)).trim <= seqs[0]:
+            raise
+        text = f"checkpoints are trimmed: chain={chain} seq={seqs[0]}; look again"
+        raise BelowTrimPoint(text) from missing
+
+
 def front_unless_trimmed(cache: IndexCache, chain: int, seq: int) -> Steps[Checkpoint | None]:
     """None when the checkpoint was deleted: all that it led to is below the trim point.
 

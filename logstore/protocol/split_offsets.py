@@ -18,7 +18,7 @@ from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import Checkpoint, IndexPage
 from logstore.formats.index_rows import first_row_for_seq, row_at, row_count
 from logstore.formats.segment_ranges import SplitPoint
-from logstore.protocol.lookup import IndexCache
+from logstore.protocol.lookup import IndexCache, fronts_or_trimmed
 from logstore.protocol.steps import Steps
 
 FRONTS_TOGETHER = 32
@@ -57,7 +57,9 @@ def end_in_memory(chain: ChainState, split: ChainSplit) -> int:
 def ends_in_checkpoints(
     cache: IndexCache, chain: int, checkpoints: Sequence[int], splits: Iterable[ChainSplit]
 ) -> Steps[dict[ChainSplit, int]]:
-    """The end of each epoch range below its split. Raises `Corrupt` if no checkpoint covers it.
+    """The end of each epoch range below its split.
+
+    Raises `Corrupt` if no checkpoint covers it, `BelowTrimPoint` if that has been deleted.
 
     About one read for 256 KiB of index pages; of checkpoints that no split lies in, none.
     """
@@ -66,7 +68,7 @@ def ends_in_checkpoints(
     ends: dict[ChainSplit, int] = {}
     for at in range(0, len(seqs), FRONTS_TOGETHER):
         together = seqs[at : at + FRONTS_TOGETHER]
-        fronts = yield from cache.fronts(chain, together)
+        fronts = yield from fronts_or_trimmed(cache, chain, together)
         places = [
             _Place(split, front, list(front.pages_of(split.key)))
             for seq, front in zip(together, fronts, strict=True)

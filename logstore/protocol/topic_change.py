@@ -110,5 +110,5 @@ def _update(name: str, before: Row, wanted: TopicRow) -> Steps[bool]:
 
 def _as_it_was(row: Row) -> list[Condition]:
     """Conditions for an unchanged row; a row from before versions existed is compared by value."""
-    told = ("version",) if "version" in row else ("partitions", "configs")
-    return [Comparison(name, "=", row[name]) for name in ("topic_id", "status", *told)]
+    identifying = ("version",) if "version" in row else ("partitions", "configs")
+    return [Comparison(name, "=", row[name]) for name in ("topic_id", "status", *identifying)]

@@ -20,6 +20,7 @@ from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.witnesses import TopicFate
 from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
+from logstore.reading.layout import ChainLayout
 from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
@@ -87,14 +88,14 @@ class LogMetadata:
     def clock(self) -> Clock:
         return self._clock
 
-    def look(self, *, tables_anew: bool = False) -> Extents:
+    def look(self, *, reload_tables: bool = False) -> Extents:
         """Extents now, by the registry and the chains; topics that do not exist are left out.
 
         With `tables_anew` all tables are looked at: what was wanted is not where it was thought to
         be.
         """
         self._retry(self._read_registry)
-        if tables_anew:
+        if reload_tables:
             for row in self._rows.values():
                 self.newest_table(row.topic_id)
         return self.extents()
@@ -156,9 +157,9 @@ class LogMetadata:
                 segment_ranges += self._retry(self._segment_ranges_of, key, start, one.end)
         return Located(history, segment_ranges)
 
-    def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
-        spans = self._retry(self._log().spans, chain, first_seq, last_seq)
-        return [span.size_bytes for span in spans]
+    def layout_of(self, chain: int, segment_ranges: Sequence[SegmentRange]) -> ChainLayout:
+        """What has to be read of segments, by their index. Raises `Corrupt` as `places` does."""
+        return self._retry(self._log().layout_of, chain, segment_ranges)
 
     def offsets_at(self, splits: Sequence[SplitPoint]) -> list[int]:
         """Where tasks divide segment ranges, by offsets. Raises `Corrupt` as `places` does."""

@@ -159,9 +159,8 @@ class Search:
                 left.append(replace(segments, start=start))
         if not left:
             return Rest(tuple(history), None)
-        return Rest(
-            tuple(history), SeqRange(seq_range.chain, following, seq_range.last_seq, tuple(left))
-        )
+        rest = replace(seq_range, first_seq=following, segment_ranges=tuple(left))
+        return Rest(tuple(history), rest)
 
     def file(self, wanted: TableRange, start: int) -> TableRange | None:
         key = TopicPartition(wanted.topic_id, wanted.partition)

@@ -14,6 +14,8 @@ What lies below the trim points of chains is not here (`reading.tiers`).
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused, Retryable
@@ -24,6 +26,7 @@ from logstore.formats.index_rows import (
     Rows,
     find_offset,
     find_time,
+    max_timestamp_below,
     row_at,
     row_count,
 )
@@ -47,6 +50,8 @@ from logstore.runners.step_runner import StepRunner
 LOADS_AT_ONCE = 4
 READS_MAX = 5
 """An owner makes a checkpoint once in 256 segments: not during five look-ups in a row."""
+SEGMENTS_MAX = 32
+"""That one read may wait for: eight rounds of requests, two seconds of a bucket."""
 COPIED_SHARE = 8
 """Less than an eighth of a segment is copied for an answer, rather than keep all of it."""
 
@@ -70,11 +75,12 @@ def compact(chunk: Chunk) -> Chunk:
 
     A view keeps the whole segment in memory for as long as its answer is not taken.
     """
-    buffers = [
-        memoryview(bytes(buffer)) if len(buffer) * COPIED_SHARE < _size(buffer) else buffer
-        for buffer in chunk.buffers
-    ]
+    buffers = [_small_copied(buffer) for buffer in chunk.buffers]
     return Chunk(buffers, chunk.byte_count, chunk.end_offset)
+
+
+def _small_copied(buffer: memoryview) -> memoryview:
+    return memoryview(bytes(buffer)) if len(buffer) * COPIED_SHARE < _size(buffer) else buffer
 
 
 def _size(buffer: memoryview) -> int:
@@ -160,7 +166,7 @@ class Reader:
         if offset >= up_to:
             return Chunk((), 0, offset)
         found = await self.rows(partition, offset)
-        plan = _plan(found.rows, found.number, up_to, bytes_max)
+        plan = _plan(found.rows, found.number, up_to, bytes_max, SEGMENTS_MAX)
         if consumer is None:
             return await self._load(found.chain, plan)
         began_s = self._runner.clock.monotonic_s()
@@ -171,13 +177,18 @@ class Reader:
         return chunk
 
     async def _load(self, chain: int, plan: _Plan) -> Chunk:
-        seqs = [piece.seq for piece in plan.slices]
-        bodies: dict[int, memoryview] = {}
-        for first in range(0, len(seqs), LOADS_AT_ONCE):
-            wanted = seqs[first : first + LOADS_AT_ONCE]
-            loaded = await asyncio.gather(*(self._cache.body(chain, seq) for seq in wanted))
-            bodies.update(zip(wanted, loaded, strict=True))
-        return _chunk(plan, bodies)
+        """Small parts are copied as they come: of a scattered partition, which has little in each
+        of its segments, a few segments are in memory at a time.
+        """
+        by_seq = [(seq, [*mine]) for seq, mine in groupby(plan.slices, attrgetter("seq"))]
+        buffers: list[memoryview] = []
+        for first in range(0, len(by_seq), LOADS_AT_ONCE):
+            some = by_seq[first : first + LOADS_AT_ONCE]
+            bodies = await asyncio.gather(*(self._cache.body(chain, seq) for seq, _ in some))
+            for body, (_, mine) in zip(bodies, some, strict=True):
+                buffers += [_small_copied(body[piece.start : piece.end]) for piece in mine]
+            del bodies, body
+        return Chunk(buffers, plan.byte_count, plan.end_offset)
 
     async def begin(self, partition: Readable) -> int:
         """The smallest offset whose segment is not below a trim point, by the rows as of now."""
@@ -321,21 +332,47 @@ class Reader:
         return rows_for_time(cache, ref.chain, known, key, timestamp, from_offset)
 
     async def record_with_max_timestamp(
-        self, partition: Readable, up_to: int, from_offset: int
+        self, partition: Readable, up_to: int, from_offset: int, above: int = -1
     ) -> FoundRecord | None:
-        """The record with the largest timestamp, the first of several, below `up_to`.
+        """The record in [`from_offset`, `up_to`) with the largest timestamp, the first of several.
 
-        None where it lies below `from_offset`, as far as indexes tell.
+        None if that is not larger than `above` (ms).
         """
-        at = await self._offset_with_max_timestamp(partition, up_to)
-        if at < from_offset:
+        largest, at = await self._max_timestamp(partition, up_to)
+        if largest > above and not from_offset <= at < up_to:
+            # Indexes sum up whole epoch ranges, also records that are deleted or in the table.
+            largest, at = await self._max_timestamp_from(partition, from_offset, up_to)
+        if largest <= above:
             return None
-        found = await self.rows(partition, at)
-        record = await _in_thread(partial(record_with_max_timestamp, await self._batch(found)))
-        return None if record is None else FoundRecord(*record, found.key.leader_epoch)
+        found = await self.rows(partition, max(at, from_offset))
+        batch, row = await self._batch(found), row_at(found.rows, found.number)
+        look_up = partial(record_with_max_timestamp, batch, from_offset=from_offset)
+        record = await _in_thread(look_up)
+        best = None if record is None else FoundRecord(*record, found.key.leader_epoch)
+        if best is not None and best.timestamp <= above:
+            best = None
+        if row.base_offset < from_offset and row.last_offset + 1 < up_to:
+            # The largest timestamp of this batch may be that of a record below `from_offset`.
+            above = above if best is None else best.timestamp
+            begin = row.last_offset + 1
+            return await self.record_with_max_timestamp(partition, up_to, begin, above) or best
+        return best
 
-    async def _offset_with_max_timestamp(self, partition: Readable, up_to: int) -> int:
-        """An offset in its batch; -1 in an empty partition."""
+    async def _max_timestamp_from(
+        self, partition: Readable, offset: int, up_to: int
+    ) -> tuple[int, int]:
+        """(timestamp, offset in its batch) by the rows of all batches from `offset` on."""
+        best = (-1, -1)
+        while offset < up_to:
+            found = await self.rows(partition, offset)
+            rows = bytes(found.rows)[found.number * ROW.size :]
+            largest = await _in_thread(partial(max_timestamp_below, [rows], up_to))
+            best = max(best, largest or best, key=lambda one: one[0])
+            offset = found.end_offset
+        return best
+
+    async def _max_timestamp(self, partition: Readable, up_to: int) -> tuple[int, int]:
+        """(timestamp, offset in its batch), as indexes tell; -1 in an empty partition."""
         best = (-1, -1)
         epoch_ranges = partition.epoch_ranges  # the row may drop some during this look-up
         for number, ref in enumerate(epoch_ranges):
@@ -343,7 +380,7 @@ class Reader:
                 partition, ref, _end_of(epoch_ranges, number), up_to
             )
             best = max(best, *found, key=lambda one: one[0])
-        return best[1]
+        return best
 
     async def _max_timestamps_of(
         self, partition: Readable, ref: EpochEntry, end: int | None, up_to: int
@@ -425,17 +462,25 @@ def _end_of(epoch_ranges: Sequence[EpochEntry], number: int) -> int | None:
     return following[0].start if following else None
 
 
-def _plan(rows: Rows, number: int, up_to: int, bytes_max: int) -> _Plan:
-    """Which bytes to send: rows from `number` on, below `up_to`, at least one, then `bytes_max`."""
+def _plan(
+    rows: Rows, number: int, up_to: int, bytes_max: int, segments_max: int | None = None
+) -> _Plan:
+    """Which bytes to send: rows from `number` on, below `up_to`, at least one, then `bytes_max`, of
+    `segments_max` segments.
+    """
     slices: list[_BodySlice] = []
     total, end_offset, unpack = 0, -1, ROW.unpack_from
-    seq, start, end = -1, 0, 0
+    seq, start, end, segment_count = -1, 0, 0, 0
     for at in range(number * ROW.size, row_count(rows) * ROW.size, ROW.size):
         row_seq, position, length, _, place, _, base, last, _, _, _ = unpack(rows, at)
         if base >= up_to or (total and total + length > bytes_max):
             break
         if place:
             raise Refused("adopted batches are of a newer version of logstore; upgrade")
+        if row_seq != seq:
+            segment_count += 1
+            if segments_max is not None and segment_count > segments_max:
+                break
         if row_seq == seq and position == end:
             end += length
         else:

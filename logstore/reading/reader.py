@@ -13,7 +13,6 @@ from logstore.errors import Corrupt, NotFound, Retryable
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import EpochKey, EpochRange, SegmentSpan
-from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
     find_offset,
     find_time,
@@ -35,6 +34,7 @@ from logstore.protocol.lookup import (
     BelowTrimPoint,
     IndexCache,
     front_unless_trimmed,
+    fronts_or_trimmed,
     rows_for_offset,
     rows_for_time,
 )
@@ -54,8 +54,10 @@ from logstore.protocol.split_offsets import (
     ends_in_checkpoints,
 )
 from logstore.protocol.steps import Steps
-from logstore.protocol.walk import MissingCheckpoint, get_retrying
+from logstore.protocol.walk import get_retrying
 from logstore.protocol.witnesses import TopicFate, read_fates
+from logstore.reading.layout import ChainLayout, LayoutBuilder
+from logstore.reading.layout_steps import add_checkpoint
 from logstore.reading.segment_gone import SegmentGone
 from logstore.records.lookup import first_record_at_or_after
 from logstore.wiring.open import ReadableLog
@@ -165,6 +167,13 @@ class LogReader:
         """
         return self._log.runner.run(self._segment_ranges(key, row, start, end))
 
+    def layout_of(self, chain: int, segment_ranges: Sequence[SegmentRange]) -> ChainLayout:
+        """Which bytes of which segments of a chain hold what `segment_ranges` want.
+
+        Raises `Corrupt` where no checkpoint covers a segment, `BelowTrimPoint` as they do.
+        """
+        return self._log.runner.run(self._layout_of(chain, segment_ranges))
+
     def spans(self, chain: int, first_seq: int, last_seq: int) -> list[SegmentSpan]:
         """Sizes of the segments [first seq, last seq] of a chain."""
         return self._log.runner.run(self._spans(chain, first_seq, last_seq))
@@ -174,7 +183,7 @@ class LogReader:
         one.
 
         So both parts are known by offsets, whatever becomes of their segments. Raises `Corrupt`
-        where the index no longer tells.
+        where the index no longer tells, `BelowTrimPoint` where its checkpoints have been deleted.
         """
         return self._log.runner.run(self._offsets_at(splits))
 
@@ -315,6 +324,20 @@ class LogReader:
             return follower.checkpoints
         return (yield from self._checkpoints.of(chain))
 
+    def _layout_of(self, chain: int, segment_ranges: Sequence[SegmentRange]) -> Steps[ChainLayout]:
+        builder = LayoutBuilder(chain, segment_ranges)
+        follower = yield from self._enter(chain)
+        known = yield from self._known_checkpoints(chain)
+        seqs = [seq for from_seq, seq in pairwise((0, *known)) if builder.ranges_in(from_seq, seq)]
+        cache = self._checkpoints.cache
+        for at in range(0, len(seqs), FRONTS_TOGETHER):
+            together = seqs[at : at + FRONTS_TOGETHER]
+            for front in (yield from fronts_or_trimmed(cache, chain, together)):
+                yield from add_checkpoint(builder, cache, front)
+        if follower is not None:
+            builder.add_followed(follower.state)
+        return builder.layout()
+
     def _spans(self, chain: int, first_seq: int, last_seq: int) -> Steps[list[SegmentSpan]]:
         spans: dict[int, SegmentSpan] = {}
         follower = yield from self._enter(chain)
@@ -327,22 +350,13 @@ class LogReader:
             if from_seq <= last_seq and first_seq < seq
         ]
         for at in range(0, len(wanted), FRONTS_TOGETHER):
-            for front in (yield from self._fronts(chain, wanted[at : at + FRONTS_TOGETHER])):
+            together = wanted[at : at + FRONTS_TOGETHER]
+            for front in (yield from fronts_or_trimmed(self._checkpoints.cache, chain, together)):
                 spans.update(enumerate(front.spans, front.from_seq))
         missing = [seq for seq in range(first_seq, last_seq + 1) if seq not in spans]
         if missing:
             raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={missing[0]}")
         return [spans[seq] for seq in range(first_seq, last_seq + 1)]
-
-    def _fronts(self, chain: int, seqs: Sequence[int]) -> Steps[Sequence[Checkpoint]]:
-        """Raises `BelowTrimPoint` if one was deleted after our list of checkpoints was read."""
-        try:
-            return (yield from self._checkpoints.cache.fronts(chain, seqs))
-        except MissingCheckpoint as missing:
-            if (yield from read_chain_row(chain)).trim <= seqs[0]:
-                raise
-            text = f"checkpoints are trimmed: chain={chain} seq={seqs[0]}; look again"
-            raise BelowTrimPoint(text) from missing
 
     def _offsets_at(self, splits: Sequence[SplitPoint]) -> Steps[list[int]]:
         by_chain: dict[int, set[ChainSplit]] = {}

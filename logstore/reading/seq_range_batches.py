@@ -35,7 +35,7 @@ def seq_range_batches(
     while rest is not None:
         try:
             for found in read(rest):
-                reached[found.segments] = found.entry.last_offset + 1
+                reached[found.segments] = found.last_offset + 1
                 yield found
             return
         except SegmentGone as gone:

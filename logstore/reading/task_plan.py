@@ -1,4 +1,4 @@
-"""Split wanted offsets into Spark tasks: few, balanced by the bytes of the objects they fetch.
+"""Split wanted offsets into Spark tasks: few, balanced by the bytes that are wanted of objects.
 
 A segment holds batches of many partitions, so a task is not a partition: it is a range of seqs of a
 chain, with every wanted segment range that lies there. A segment is fetched by one task and once.
@@ -6,7 +6,7 @@ Large ranges are split, small ones of several chains share a task, since a Pytho
 60 ms before it reads anything.
 
     segment ranges  → seq ranges: neighbouring seqs of one chain that any segment range needs
-            → weights: object bytes, and what a request costs
+            → weights: wanted bytes of each segment, and what its requests cost
             → tasks of about equal weight, in the order of chain and seq
             → each task's own part of every segment range, by offsets
 
@@ -26,7 +26,7 @@ from operator import attrgetter
 
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.sequence import seq_ranges
+from logstore.reading.layout import ChainLayout
 from logstore.reading.table_ranges import TableRange, WorkUnit, joined, table_bytes, work_units
 from logstore.reading.tasks import Located, ReadTask, SeqRange
 
@@ -38,10 +38,10 @@ TASK_BYTES_MIN = 8 * MiB
 """Below this a task's fixed cost is not worth another core."""
 
 REQUEST_BYTES = 64 * 1024
-"""Cost of one more segment beside its bytes: opening a file, or a GET's time to first byte."""
+"""Cost of one more request beside its bytes: opening a file, or a GET's time to first byte."""
 
-SegmentSizes = Callable[[int, int, int], Sequence[int]]
-"""(chain, first seq, last seq) → object size of each of these segments, in bytes."""
+LayoutOf = Callable[[int, Sequence[SegmentRange]], ChainLayout]
+"""(chain, its segment ranges) → what has to be read of each of their segments."""
 
 OffsetsAt = Callable[[Sequence[SplitPoint]], Sequence[int]]
 """Per split, the first offset of its segment range in segment `seq` or a later one."""
@@ -57,7 +57,7 @@ class _TaskSlice:
 
 def plan_tasks(
     places: Located,
-    sizes: SegmentSizes,
+    layout_of: LayoutOf,
     offsets_at: OffsetsAt,
     *,
     parallelism: int,
@@ -69,25 +69,29 @@ def plan_tasks(
 
     `parallelism` is how many tasks can run at once; `tasks_min` asks for more, as far as there are
     segments and grains for them. Tasks weigh `task_bytes` where there is enough for all cores, and
-    none is split below `task_bytes_min` to keep a core busy. `sizes` and `offsets_at` may raise as
-    the log does; the latter is asked once, for all places where tasks divide a segment range.
+    none is split below `task_bytes_min` to keep a core busy. `layout_of` and `offsets_at` may raise
+    as the log does; the latter is asked once, for all places where tasks divide a segment range.
     """
     by_chain = _by_chain(places.segment_ranges)
     weights: list[tuple[WorkUnit | tuple[int, int], int]] = [
         (work_unit, work_unit.size_bytes + 1) for work_unit in work_units(places.history)
     ]
-    weights += [
-        ((chain, seq), size_bytes + REQUEST_BYTES)
-        for chain, seq, size_bytes in _segments(by_chain, sizes)
-    ]
+    item_count = len(weights)
+    layouts = {chain: layout_of(chain, mine) for chain, mine in by_chain.items()}
+    for chain, layout in layouts.items():
+        item_count += sum(read.request_count > 0 for read in layout.reads.values())
+        weights += [
+            ((chain, seq), 1 + read.wanted_bytes + REQUEST_BYTES * read.request_count)
+            for seq, read in layout.reads.items()
+        ]
     total = sum(weight for _, weight in weights)
-    count = task_count(total, len(weights), parallelism, tasks_min, task_bytes, task_bytes_min)
+    count = task_count(total, item_count, parallelism, tasks_min, task_bytes, task_bytes_min)
     shares: list[tuple[list[TableRange], list[SeqRange]]] = []
     for _, slices in groupby(_share_out(weights, total, count), attrgetter("task")):
         items = [one.item for one in slices]
         history = joined(item.part for item in items if isinstance(item, WorkUnit))
         seqs = [item for item in items if not isinstance(item, WorkUnit)]
-        shares.append((history, _seq_ranges(seqs, by_chain)))
+        shares.append((history, _seq_ranges(seqs, by_chain, layouts)))
     splits = [
         split
         for _, seq_ranges in shares
@@ -102,10 +106,11 @@ def plan_tasks(
     ]
 
 
-def object_bytes(places: Located, sizes: SegmentSizes) -> int:
-    """Bytes of the segments that hold them, each counted once and whole, and of tables' files."""
-    segments = _segments(_by_chain(places.segment_ranges), sizes)
-    return sum(size_bytes for _, _, size_bytes in segments) + table_bytes(places.history)
+def wanted_bytes(places: Located, layout_of: LayoutOf) -> int:
+    """Bytes of their batches, as they are stored in segments, and of tables' files."""
+    layouts = (layout_of(*one) for one in _by_chain(places.segment_ranges).items())
+    reads = (read for layout in layouts for read in layout.reads.values())
+    return sum(read.wanted_bytes for read in reads) + table_bytes(places.history)
 
 
 def task_count(
@@ -131,18 +136,6 @@ def _by_chain(segment_ranges: Iterable[SegmentRange]) -> dict[int, list[SegmentR
     return by_chain
 
 
-def _segments(
-    by_chain: Mapping[int, Sequence[SegmentRange]], sizes: SegmentSizes
-) -> Iterator[tuple[int, int, int]]:
-    """(chain, seq, object size) of every segment needed, by chain and seq."""
-    for chain, segment_ranges in by_chain.items():
-        for first, last in seq_ranges(segment_ranges):
-            for seq, size_bytes in zip(
-                range(first, last + 1), sizes(chain, first, last), strict=True
-            ):
-                yield chain, seq, size_bytes
-
-
 def _share_out(
     weights: Sequence[tuple[WorkUnit | tuple[int, int], int]], total: int, count: int
 ) -> Iterator[_TaskSlice]:
@@ -154,7 +147,9 @@ def _share_out(
 
 
 def _seq_ranges(
-    seqs: Iterable[tuple[int, int]], by_chain: Mapping[int, Sequence[SegmentRange]]
+    seqs: Iterable[tuple[int, int]],
+    by_chain: Mapping[int, Sequence[SegmentRange]],
+    layouts: Mapping[int, ChainLayout],
 ) -> list[SeqRange]:
     ranges: list[tuple[int, int, int]] = []
     for chain, seq in seqs:
@@ -163,7 +158,13 @@ def _seq_ranges(
         else:
             ranges.append((chain, seq, seq))
     return [
-        SeqRange(chain, first, last, tuple(_within(by_chain[chain], first, last)))
+        SeqRange(
+            chain,
+            first,
+            last,
+            tuple(_within(by_chain[chain], first, last)),
+            layouts[chain].places.within(first, last),
+        )
         for chain, first, last in ranges
     ]
 

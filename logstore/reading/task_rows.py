@@ -262,10 +262,10 @@ def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _where(found: FoundBatch, topic: str) -> str:
-    segments, entry = found.segments, found.entry
+    segments = found.segments
     return (
         f"chain={segments.chain} seq={found.seq} topic={topic} "
-        f"partition={segments.partition} offset={entry.base_offset} to {entry.last_offset}"
+        f"partition={segments.partition} offset={found.base_offset} to {found.last_offset}"
     )
 
 

@@ -1,11 +1,11 @@
-"""Segments of a task, fetched ahead in the order in which the task reads them.
+"""Segments of a task, or parts of them, fetched ahead in the order in which the task reads them.
 
     places   0   1   2   3   4   5   6   7   8 …
              read    │   arrived │ on their way │ not begun
 
 How many bytes may be ahead, on their way or unread: `reading.read_ahead`. A task reads all that it
-was given, so it begins at full pace. Sizes are not known before a segment arrives; the largest one
-so far stands for those on their way.
+was given, so it begins at full pace. The size of a whole segment is not known before it arrives;
+the largest one so far stands for those on their way.
 """
 
 import random
@@ -20,6 +20,7 @@ from logstore.errors import NotFound
 from logstore.formats.keys import segment_key
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore
+from logstore.reading.batch_places import joined
 from logstore.reading.read_ahead import ReadAhead
 from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.tasks import SeqRange
@@ -40,29 +41,45 @@ _GETS = RetryDelays(attempts_max=GET_ATTEMPTS_MAX)  # some six seconds
 _READER = "task"
 
 
-class _FetchedSegment(NamedTuple):
+class FetchPlace(NamedTuple):
+    """Bytes [start, end) of a segment; all of it without `end`."""
+
+    chain: int
+    seq: int
+    start: int = 0
+    end: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.end
+
+
+class _FetchedBytes(NamedTuple):
     data: bytes
     took_s: float
 
 
-class _BegunSegment(NamedTuple):
-    """One segment ahead; `number` is its place in the order."""
+class _BegunFetch(NamedTuple):
+    """One place ahead; `number` is its own in the order."""
 
     number: int
-    chain: int
-    seq: int
-    fetched: "Future[_FetchedSegment]"
+    place: FetchPlace
+    fetched: "Future[_FetchedBytes]"
 
 
-def places_of(seq_ranges: Iterable[SeqRange]) -> Iterator[tuple[int, int]]:
-    """(chain, seq) of their segments, in order."""
+def places_of(seq_ranges: Iterable[SeqRange]) -> Iterator[FetchPlace]:
+    """What is fetched for them, in order."""
     for seq_range in seq_ranges:
         for seq in range(seq_range.first_seq, seq_range.last_seq + 1):
-            yield seq_range.chain, seq
+            if not seq_range.places.has(seq):
+                yield FetchPlace(seq_range.chain, seq)
+                continue
+            for one in joined(seq_range.places.of(seq)):
+                yield FetchPlace(seq_range.chain, seq, one.start, one.end)
 
 
 class TaskSegments:
-    """Segments at `places`, (chain, seq) in the order of reading; some may be passed over.
+    """What is at `places`, which come in the order of reading; some may be passed over.
 
     Used by one thread. Nothing is fetched before the first is asked for.
     """
@@ -70,7 +87,7 @@ class TaskSegments:
     def __init__(
         self,
         store: BlockingObjectStore,
-        places: Iterable[tuple[int, int]],
+        places: Iterable[FetchPlace],
         *,
         clock: Clock | None = None,
         threads: Executor | None = None,
@@ -84,9 +101,9 @@ class TaskSegments:
             REQUESTS_MAX, thread_name_prefix="logstore-fetch"
         )
         self._ahead = ReadAhead(AHEAD_BYTES_MAX)
-        self._begun: deque[_BegunSegment] = deque()
-        self._on_their_way: list[_BegunSegment] = []
-        self._next: tuple[int, tuple[int, int]] | None = next(self._places, None)
+        self._begun: deque[_BegunFetch] = deque()
+        self._on_their_way: list[_BegunFetch] = []
+        self._next: tuple[int, FetchPlace] | None = next(self._places, None)
         self._largest_bytes = 0
 
     def __enter__(self) -> "TaskSegments":
@@ -103,22 +120,22 @@ class TaskSegments:
     ) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    def get(self, chain: int, seq: int) -> bytes:
-        """The whole object; those before it in the order are given up.
+    def get(self, place: FetchPlace) -> bytes:
+        """Its bytes, fewer where the object ends; what comes before it in the order is given up.
 
         Raises `SegmentGone`, or as the store does after several attempts.
         """
-        self._pass_over(chain, seq)
+        self._pass_over(place)
         self._note_arrived()
         self._begin_more()
         if not self._begun:
-            return self._whole(chain, seq).data
+            return self._fetch(place).data
         first = self._begun.popleft()
         began_s = self._clock.monotonic_s()
         try:
             data = first.fetched.result().data
         except NotFound as error:
-            raise SegmentGone(chain, seq) from error
+            raise SegmentGone(place.chain, place.seq) from error
         finally:
             self._note_arrived()
             self._ahead.remove(_READER, first.number)
@@ -127,32 +144,35 @@ class TaskSegments:
         self._begin_more()
         return data
 
-    def _pass_over(self, chain: int, seq: int) -> None:
-        while self._begun and (self._begun[0].chain, self._begun[0].seq) != (chain, seq):
+    def _pass_over(self, place: FetchPlace) -> None:
+        while self._begun and self._begun[0].place != place:
             self._ahead.remove(_READER, self._begun.popleft().number)
-        while not self._begun and self._next is not None and self._next[1] != (chain, seq):
+        while not self._begun and self._next is not None and self._next[1] != place:
             self._next = next(self._places, None)
 
     def _begin_more(self) -> None:
-        while self._next is not None and self._may_begin(self._next[0]):
-            number, (chain, seq) = self._next
+        while self._next is not None and self._may_begin(*self._next):
+            number, place = self._next
             self._next = next(self._places, None)
-            self._ahead.add(_READER, number, self._largest_bytes)
-            fetched = self._threads.submit(self._whole, chain, seq)
-            begun = _BegunSegment(number, chain, seq, fetched)
+            self._ahead.add(_READER, number, self._size_of(place))
+            fetched = self._threads.submit(self._fetch, place)
+            begun = _BegunFetch(number, place, fetched)
             self._begun.append(begun)
             self._on_their_way.append(begun)
 
-    def _may_begin(self, number: int) -> bool:
+    def _size_of(self, place: FetchPlace) -> int:
+        return self._largest_bytes if place.is_whole else place.end - place.start
+
+    def _may_begin(self, number: int, place: FetchPlace) -> bool:
         if len(self._on_their_way) >= REQUESTS_MAX:
             return False
         if not self._largest_bytes:
             return len(self._begun) < FIRST_REQUESTS
         now_s = self._clock.monotonic_s()
-        return self._ahead.may_add(_READER, number, self._largest_bytes, now_s)
+        return self._ahead.may_add(_READER, number, self._size_of(place), now_s)
 
     def _note_arrived(self) -> None:
-        still: list[_BegunSegment] = []
+        still: list[_BegunFetch] = []
         for begun in self._on_their_way:
             if not begun.fetched.done():
                 still.append(begun)
@@ -164,8 +184,11 @@ class TaskSegments:
                 self._largest_bytes = max(self._largest_bytes, len(data))
         self._on_their_way = still
 
-    def _whole(self, chain: int, seq: int) -> _FetchedSegment:
+    def _fetch(self, place: FetchPlace) -> _FetchedBytes:
         began_s = self._clock.monotonic_s()
-        get = partial(self._store.get, segment_key(chain, seq))
+        key, length = segment_key(place.chain, place.seq), place.end - place.start
+        get = partial(self._store.get, key)
+        if not place.is_whole:
+            get = partial(self._store.get_range, key, place.start, length)
         data = retry(get, _GETS, random.Random(), sleep_s=self._sleep_s)
-        return _FetchedSegment(data, self._clock.monotonic_s() - began_s)
+        return _FetchedBytes(data, self._clock.monotonic_s() - began_s)

@@ -1,9 +1,10 @@
 """Data to read: segments of chains and offsets of tables, in order. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from logstore.formats.segment_ranges import SegmentRange
+from logstore.reading.batch_places import BatchPlaces
 from logstore.reading.table_ranges import TableRange
 
 Storage = tuple[tuple[str, str], ...]
@@ -15,13 +16,14 @@ class SeqRange:
     """Segments [first seq, last seq] of a chain and the segment ranges to take from them.
 
     All offsets of these segment ranges lie in these segments, or did when the seq range was
-    planned.
+    planned. `places`: which bytes of segments hold them; those it does not have are read whole.
     """
 
     chain: int
     first_seq: int
     last_seq: int
     segment_ranges: tuple[SegmentRange, ...]
+    places: BatchPlaces = field(default_factory=BatchPlaces)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ again, then the table; never "tail", "end" or "empty" (safety rule 6). A partiti
 once for each place where its segments begin, not for each fetch.
 
 Records may be missing inside the table for good reasons, so a fetch there goes on at the next batch
-with a higher offset. What neither tier reaches is an error that names it.
+with a higher offset. Where there is none up to the end, it gets a batch without records, as Kafka's
+log cleaner leaves one: its last offset tells a consumer that it has reached the end. What neither
+tier reaches is an error that names it.
 """
 
 from collections.abc import Awaitable
@@ -27,9 +29,13 @@ from logstore.reading.history import History
 from logstore.reading.read import Chunk, FoundRecord, Reader
 from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
+from logstore.records.encode import encode_batch
 from logstore.runners.step_runner import StepRunner
 
 BEGINS_KEPT_MAX = 100_000
+OFFSET_DELTA_MAX = 2**31 - 1
+"""In a batch it has four bytes."""
+
 READS_MAX = 5
 """A row drops epoch ranges at most once a minute."""
 
@@ -66,8 +72,10 @@ class Tiers:
                 gone = error
             await self._look_again(partition, offset)
         chunk = await self._history.read(partition, offset, up_to, bytes_max, compression)
-        if chunk.buffers or chunk.end_offset >= up_to:
+        if chunk.buffers:
             return chunk
+        if chunk.end_offset >= up_to:
+            return chunk_without_records(offset, up_to)
         if chunk.end_offset == offset:
             if gone is None:
                 await self._look_again(partition, offset)
@@ -142,10 +150,9 @@ class Tiers:
         old = await self._if_not_deleted(
             partition, old_end, self._history.latest(partition, log_start, old_end)
         )
-        new = await self._segments.record_with_max_timestamp(partition, up_to, begin)
-        if old is None or new is None:
-            return old or new
-        return old if old.timestamp >= new.timestamp else new
+        above = -1 if old is None else old.timestamp
+        new = await self._segments.record_with_max_timestamp(partition, up_to, begin, above)
+        return new or old
 
     async def _if_not_deleted(
         self, partition: Readable, end: int, asked: Awaitable[FoundRecord | None]
@@ -170,6 +177,8 @@ class Tiers:
         row = await self._runner.run(read_partition_row(*key))
         if row is None:
             raise Retryable(f"the partition is gone: {_name(partition)}")
+        # The hint of the change may be lost: consumers that start over need this log start.
+        partition.raise_log_start(row.log_start)
         if offset < row.log_start:
             raise OffsetOutOfRange(f"below log start: {_name(partition)} offset={offset}")
         await self.begin_of_segments(partition)
@@ -186,6 +195,13 @@ class Tiers:
             f"neither segments nor the topic's table hold an offset: {_name(partition)} "
             f"offset={offset} segments_begin={begin}{cause}"
         )
+
+
+def chunk_without_records(start: int, end: int) -> Chunk:
+    """One batch that says that offsets [start, end) have no records, as many as it can name."""
+    last_delta = min(end - start - 1, OFFSET_DELTA_MAX)
+    batch = encode_batch([], base_offset=start, last_offset_delta=last_delta)
+    return Chunk([memoryview(batch)], len(batch), start + last_delta + 1)
 
 
 def _is_listed_from(partition: Readable, begin: int) -> bool:

@@ -53,13 +53,14 @@ def first_record_at_or_after(
 
 
 def record_with_max_timestamp(
-    batch: Buffer, *, max_bytes: int = LOOKUP_BYTES_MAX
+    batch: Buffer, *, from_offset: int = 0, max_bytes: int = LOOKUP_BYTES_MAX
 ) -> tuple[int, int] | None:
-    """Offset and timestamp (ms) of the latest record, the first of equals; None in an empty batch.
+    """Offset and timestamp (ms) of the latest record, the first of equals; None without one.
 
-    Looks at the records: a producer may have written any max timestamp in the header.
+    Looks at the records: a producer may have written any max timestamp in the header. Records below
+    `from_offset` do not count.
     """
-    return _look_up(batch, _Question.LATEST, 0, 0, max_bytes)
+    return _look_up(batch, _Question.LATEST, 0, from_offset, max_bytes)
 
 
 def largest_timestamp_if_sound(

@@ -37,12 +37,12 @@ class RetryingReads:
 
     def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         """Every row of `pk` whose sk starts with `prefix`: read page by page, not at one moment."""
-        found: list[tuple[str, Row]] = []
+        rows: list[tuple[str, Row]] = []
         while True:
-            page = self._page(pk, prefix, found[-1][0] if found else None)
-            found += page
+            page = self._page(pk, prefix, rows[-1][0] if rows else None)
+            rows += page
             if len(page) < PAGE_ROWS:
-                return found
+                return rows
 
     def _page(self, pk: str, prefix: str, after: str | None) -> Sequence[tuple[str, Row]]:
         return self._read(lambda: self._rows.query(pk, prefix, after=after, limit=PAGE_ROWS))

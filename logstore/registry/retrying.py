@@ -60,13 +60,13 @@ class RetryingRegistry:
 
     async def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
         """Every row of `pk` whose sk starts with `prefix`: read page by page, not at one moment."""
-        found: list[tuple[str, Row]] = []
+        rows: list[tuple[str, Row]] = []
         while True:
-            after = found[-1][0] if found else None
+            after = rows[-1][0] if rows else None
             page = await self._read_page(pk, prefix, after)
-            found += page
+            rows += page
             if len(page) < _PAGE_ROWS:
-                return found
+                return rows
 
     async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
         write_id = self._ids()

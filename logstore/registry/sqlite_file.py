@@ -86,10 +86,10 @@ class SqliteFile:
 
     def get(self, pk: str, sk: str) -> dict[str, Value] | None:
         with self._translated("read"):
-            found = self._connection.execute(
+            columns = self._connection.execute(
                 "SELECT attributes FROM rows WHERE pk = ? AND sk = ?", (pk, sk)
             ).fetchone()
-        return None if found is None else decode_row(found[0])
+        return None if columns is None else decode_row(columns[0])
 
     def query(
         self, pk: str, prefix: str, after: str | None, limit: int

@@ -98,14 +98,14 @@ def _check_terms(current: Row | None, conditions: Sequence[Condition]) -> None:
             raise ConditionFailed(f"condition does not hold term={term}", current)
 
 
-def _compare(found: Value | None, condition: Comparison) -> bool:
+def _compare(stored: Value | None, condition: Comparison) -> bool:
     asked = condition.value
-    if isinstance(found, str) and isinstance(asked, str):
-        return _ordered((found > asked) - (found < asked), condition)
-    if isinstance(found, int) and isinstance(asked, int):
-        return _ordered((found > asked) - (found < asked), condition)
-    if isinstance(found, bytes) and isinstance(asked, bytes):
-        return _ordered((found > asked) - (found < asked), condition)
+    if isinstance(stored, str) and isinstance(asked, str):
+        return _ordered((stored > asked) - (stored < asked), condition)
+    if isinstance(stored, int) and isinstance(asked, int):
+        return _ordered((stored > asked) - (stored < asked), condition)
+    if isinstance(stored, bytes) and isinstance(asked, bytes):
+        return _ordered((stored > asked) - (stored < asked), condition)
     return False
 
 

@@ -196,7 +196,7 @@ async def _restore(
     _check_openings(listed)
     old = await runner.run(_read_rows(cluster_id))
     check_known_chains(listed, old)
-    await runner.run(_check_nobody_is_there(cluster_id, listed))
+    await runner.run(_check_no_broker_is_there(cluster_id, listed))
     done = Restored(chains=len(listed))
     torn = chains_with_holes(listed, old.chains)
     if trash is not None and torn:
@@ -294,7 +294,7 @@ async def _read_tables(
 # Is a broker alive?
 
 
-def _check_nobody_is_there(cluster_id: bytes, listed: Mapping[int, Listed]) -> Steps[None]:
+def _check_no_broker_is_there(cluster_id: bytes, listed: Mapping[int, Listed]) -> Steps[None]:
     before = yield from _ends(cluster_id, listed)
     yield Wait(WATCH_S)
     now = yield from _heartbeats()

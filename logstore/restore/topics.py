@@ -5,14 +5,19 @@
     live   deleted    any          the row says `deleting`: the next start finishes it
     none   deleted    any          nothing: the deletion was complete
     none   live       yes          the record
-    none   live       none         nothing: it was never born
+    none   live       none         the record, unless another topic ever had the name
     none   none       yes          `restored-<id>` with default settings, if it has records
 
 Of a topic's records the newest counts, also if its row was never changed to it: then its writer
 died and the change was not acknowledged. A deletion counts whatever its version.
+
+A topic that no chain has led was created a moment before its row was lost, or its creation died on
+its way: both look alike, so it comes back, empty. Its name says whether it may: where another topic
+has or had it, by a row or by any record, live or deleted, that one may be the later of the two.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -64,7 +69,32 @@ def plan_topics(
             _check_name(planned, found.name, topic_id)
             topic = _recorded(planned, found.name, _as_led(found.topic, led), known)
             planned.rows[found.name] = topic
+    for record in _never_led(planned, led, records):
+        planned.rows[record.name] = _recorded(
+            planned, record.name, record.topic, records[record.topic.topic_id]
+        )
     return planned
+
+
+def _never_led(planned: Topics, led: Container[bytes], records: Records) -> list[TopicRecord]:
+    """Live topics without a row or a leadership whose names no other topic ever had."""
+    there = {topic.topic_id for topic in planned.rows.values()}
+    owners: defaultdict[str, set[bytes]] = defaultdict(set)
+    for name, topic in planned.rows.items():
+        owners[name].add(topic.topic_id)
+    for topic_id, known in records.items():
+        for record in known:
+            owners[record.name].add(topic_id)
+    newest = [
+        valid_record(records[topic_id])
+        for topic_id in sorted(records)
+        if topic_id not in led and topic_id not in there
+    ]
+    return [
+        record
+        for record in newest
+        if record.topic.status is TopicStatus.LIVE and len(owners[record.name]) == 1
+    ]
 
 
 def _kept(row: TopicRow, records: Sequence[TopicRecord]) -> TopicRow:
@@ -79,13 +109,17 @@ def _kept(row: TopicRow, records: Sequence[TopicRecord]) -> TopicRow:
 def _lost(
     topic_id: bytes, records: Sequence[TopicRecord], led: ChainTopic | None, given: str | None
 ) -> TopicRecord | None:
-    """A topic without a row, if there is one. Without a record it may be one that was deleted."""
-    if led is None:
+    """A topic without a row, if there is one. Without a record it may be one that was deleted.
+
+    One that was never led has to be asked for by name, or to be the only one of its name.
+    """
+    if led is None and (given is None or not records):
         return None
     if records:
         newest = valid_record(records)
         is_over = newest.topic.status is not TopicStatus.LIVE
         return None if is_over else newest._replace(name=given or newest.name)
+    assert led is not None, "it has no record"
     if led.is_empty and given is None:
         return None
     name = given or f"{RESTORED}{topic_id.hex()}"

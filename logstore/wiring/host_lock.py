@@ -14,8 +14,13 @@ from logstore.errors import Refused
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+class LockHeld(Refused):
+    """Another process of this machine holds it: that broker is running."""
+
+
 class HostLock:
-    """Raises `Refused` on construction if another process holds it."""
+    """Raises `LockHeld` on construction if another process holds it, `Refused` if it cannot be
+    opened."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -28,7 +33,7 @@ class HostLock:
         except OSError as error:
             holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(self._descriptor)
-            raise Refused(
+            raise LockHeld(
                 f"this broker is running already: pid={holder or 'unknown'} lock={path}; "
                 "stop it, or choose another --broker"
             ) from error

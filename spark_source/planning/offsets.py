@@ -249,14 +249,14 @@ def _lost_offsets(name: str, topic: TopicPosition, now: TopicExtent) -> list[str
 
 def begun(position: Position, begin: Position) -> Position:
     """Of `begin`, where `position` settled, what is not in `position`: new partitions."""
-    found = {}
+    positions = {}
     for name, topic in begin.items():
         known = position.get(name)
         read = known.next if known is not None and known.topic_id == topic.topic_id else {}
         new = {number: offset for number, offset in topic.next.items() if number not in read}
         if new:
-            found[name] = TopicPosition(topic.topic_id, new)
-    return found
+            positions[name] = TopicPosition(topic.topic_id, new)
+    return positions
 
 
 def check_begun(new: Position, extents: Extents, *, fail_on_data_loss: bool) -> None:
@@ -310,12 +310,12 @@ def farther(first: Position, second: Position) -> Position:
 
 def ranges_between(start: Position, end: Position) -> list[OffsetRange]:
     """Ranges between two positions; none for a partition whose start is not below its end."""
-    found = []
+    ranges = []
     for name, topic in sorted(end.items()):
         known = start.get(name)
         read = known.next if known is not None and known.topic_id == topic.topic_id else {}
         for number, until in sorted(topic.next.items()):
             since = read.get(number, 0)
             if since < until:
-                found.append(OffsetRange(name, topic.topic_id, number, since, until))
-    return found
+                ranges.append(OffsetRange(name, topic.topic_id, number, since, until))
+    return ranges

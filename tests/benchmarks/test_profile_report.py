@@ -40,15 +40,15 @@ def test_each_broker_of_a_cluster_is_reported(tmp_path: Path) -> None:
 
     lines = list(report(tmp_path))
 
-    told = "event loop 1.0 CPU s (profiled), other threads 0.5"
-    assert [line for line in lines if told in line] == [
-        f"broker 1 of 2: {told}",
-        f"broker 2 of 2: {told}",
+    reported = "event loop 1.0 CPU s (profiled), other threads 0.5"
+    assert [line for line in lines if reported in line] == [
+        f"broker 1 of 2: {reported}",
+        f"broker 2 of 2: {reported}",
     ]
     assert sum("<built-in method builtins.sorted>" in line for line in lines) == 2
 
 
-def test_a_profile_that_no_broker_left_is_told_by_its_own_times(tmp_path: Path) -> None:
+def test_a_profile_that_no_broker_left_is_reported_by_its_own_times(tmp_path: Path) -> None:
     profile = cProfile.Profile()
     profile.runcall(sorted, range(100))
     profile.dump_stats(tmp_path / "stream noop, Python workers 0.prof")

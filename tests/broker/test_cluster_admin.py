@@ -102,14 +102,14 @@ def test_every_broker_shows_all_at_the_addresses_of_their_listeners(brokers: Bro
     wanted = [(n, "127.0.0.1", one.listener.port, "abc"[n - 1]) for n, one in brokers.items()]
     for one in brokers.values():
         with one.connect() as client:
-            told: MetadataResponse = client.call(METADATA, MetadataRequest([]), 12)
+            reported: MetadataResponse = client.call(METADATA, MetadataRequest([]), 12)
             same: DescribeClusterResponse = client.call(
                 DESCRIBE_CLUSTER, DescribeClusterRequest(), 2
             )
 
-        assert [(b.node_id, b.host, b.port, b.rack) for b in told.brokers] == wanted
+        assert [(b.node_id, b.host, b.port, b.rack) for b in reported.brokers] == wanted
         assert [(b.broker_id, b.host, b.port, b.rack) for b in same.brokers] == wanted
-        assert told.controller_id in brokers
+        assert reported.controller_id in brokers
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_a_broker_that_stopped_is_fenced_and_its_partitions_have_no_leader() -> 
         brokers[1].wait_until(lambda: brokers[1].log.live_brokers().keys() == {1})
         without, with_leader = partitions_of(client, "half")
         fenced = DescribeClusterRequest(include_fenced_brokers=True)
-        told: DescribeClusterResponse = client.call(DESCRIBE_CLUSTER, fenced, 2)
+        reported: DescribeClusterResponse = client.call(DESCRIBE_CLUSTER, fenced, 2)
         alive: DescribeClusterResponse = client.call(DESCRIBE_CLUSTER, DescribeClusterRequest(), 2)
         shown: MetadataResponse = client.call(METADATA, MetadataRequest([]), 12)
 
@@ -131,7 +131,7 @@ def test_a_broker_that_stopped_is_fenced_and_its_partitions_have_no_leader() -> 
         [2],
     )
     assert (with_leader.error_code, with_leader.leader_id) == (0, 1)
-    assert [(one.broker_id, one.is_fenced) for one in told.brokers] == [(1, False), (2, True)]
+    assert [(one.broker_id, one.is_fenced) for one in reported.brokers] == [(1, False), (2, True)]
     assert [one.broker_id for one in alive.brokers] == [1]
     assert [one.node_id for one in shown.brokers] == [1]
 
@@ -142,14 +142,14 @@ def test_a_broker_that_stopped_is_fenced_and_its_partitions_have_no_leader() -> 
 def test_partitions_and_replicas_are_spread_over_all(brokers: Brokers, client: Connection) -> None:
     (result,) = create(client, new_topic("spread", 6, 2))
     known_everywhere(brokers, "spread")
-    told = partitions_of(client, "spread")
+    reported = partitions_of(client, "spread")
 
     assert (result.error_code, result.replication_factor) == (0, 2)
-    assert sorted(one.leader_id for one in told) == [1, 1, 2, 2, 3, 3]
-    assert all(len(one.replica_nodes) == 2 for one in told)
-    assert all(one.replica_nodes[0] == one.leader_id for one in told)
+    assert sorted(one.leader_id for one in reported) == [1, 1, 2, 2, 3, 3]
+    assert all(len(one.replica_nodes) == 2 for one in reported)
+    assert all(one.replica_nodes[0] == one.leader_id for one in reported)
     with brokers[2].connect() as other:
-        assert partitions_of(other, "spread") == told
+        assert partitions_of(other, "spread") == reported
 
 
 def test_there_are_no_more_replicas_than_brokers(brokers: Brokers, client: Connection) -> None:
@@ -180,8 +180,8 @@ def test_new_partitions_are_led_where_they_are_assigned(
 
     assert uneven.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert (result.error_code, written.error_code) == (0, 0)
-    told = [one.replica_nodes for one in partitions_of(client, "grown")]
-    assert told == [[1, 2], [3, 1], [2, 3]]
+    reported = [one.replica_nodes for one in partitions_of(client, "grown")]
+    assert reported == [[1, 2], [3, 1], [2, 3]]
 
 
 def test_every_broker_goes_by_changed_configs(brokers: Brokers, client: Connection) -> None:
@@ -259,12 +259,12 @@ def test_a_partition_moves_with_its_records(brokers: Brokers, client: Connection
     third.wait_until(lambda: 0 in third.log.topics["moves"].leaders)
     first = brokers[1].log.topics["moves"]
     brokers[1].wait_until(lambda: first.rows[0].broker == 3)
-    (told,) = partitions_of(client, "moves")
+    (reported,) = partitions_of(client, "moves")
     with third.connect() as leader:
         assert fetch(leader, "moves").high_watermark == 1
         assert produce(leader, "moves", batch_of(b"y")).base_offset == 1
 
-    assert (told.leader_id, told.leader_epoch, told.replica_nodes) == (3, 1, [3, 2])
+    assert (reported.leader_id, reported.leader_epoch, reported.replica_nodes) == (3, 1, [3, 2])
     assert ongoing(client) == {}
 
 
@@ -393,10 +393,10 @@ def test_an_election_for_all_tells_of_those_that_needed_one(
     reassign(client, "among", {1: [2, 1]})
     topic = brokers[1].log.topics["among"]
     brokers[1].wait_until(lambda: topic.rows[1].replicas == (2, 1))
-    told = elect(client, None)
+    reported = elect(client, None)
 
-    assert told[("among", 1)] == 0
-    assert ("among", 0) not in told
+    assert reported[("among", 1)] == 0
+    assert ("among", 0) not in reported
     assert elect(client, None) == {}
 
 
@@ -414,7 +414,7 @@ def test_a_target_that_came_before_the_claim_is_followed(
     assert partitions_of(client, "early")[0].leader_epoch == 1
 
 
-def test_an_election_that_takes_long_is_told(brokers: Brokers, client: Connection) -> None:
+def test_an_election_that_takes_long_is_reported(brokers: Brokers, client: Connection) -> None:
     make(brokers, client, "waits", [1, 2])
     reassign(client, "waits", {0: [2, 1]})
     topic = brokers[1].log.topics["waits"]
@@ -454,7 +454,9 @@ def test_elections_that_wait_keep_no_other_change_waiting(
     assert all(row.broker == 2 for row in topic.rows)
 
 
-def test_elections_nobody_needs_or_knows_are_refused(brokers: Brokers, client: Connection) -> None:
+def test_elections_of_no_need_or_unknown_partitions_are_refused(
+    brokers: Brokers, client: Connection
+) -> None:
     make(brokers, client, "led", [1, 2])
     unknown: ElectLeadersResponse = client.call(ELECT_LEADERS, ElectLeadersRequest(5), 2)
 
@@ -472,6 +474,6 @@ def test_a_preferred_leader_that_is_gone_is_not_elected() -> None:
         brokers[1].wait_until(lambda: topic.rows[0].replicas == (2, 1))
         brokers[2].stop()
         brokers[1].wait_until(lambda: brokers[1].log.live_brokers().keys() == {1})
-        told = elect(client, "gone", 0)
+        reported = elect(client, "gone", 0)
 
-    assert told == {("gone", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
+    assert reported == {("gone", 0): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}

@@ -37,10 +37,10 @@ def coordinators(running: Running) -> dict[str, int]:
 
 
 def test_all_brokers_agree_and_share_the_groups(brokers: dict[int, Running]) -> None:
-    told = [coordinators(running) for running in brokers.values()]
+    reported = [coordinators(running) for running in brokers.values()]
 
-    assert told[0] == told[1]
-    assert set(told[0].values()) == {1, 2}
+    assert reported[0] == reported[1]
+    assert set(reported[0].values()) == {1, 2}
 
 
 def test_only_the_coordinator_answers(brokers: dict[int, Running]) -> None:

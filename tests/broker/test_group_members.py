@@ -200,7 +200,7 @@ def test_every_version_describes(client: Connection, version: int) -> None:
         assert member.group_instance_id == "one"
 
 
-def test_what_a_client_may_do_with_a_group_is_told_if_asked(client: Connection) -> None:
+def test_allowed_operations_on_a_group_are_in_the_response_if_requested(client: Connection) -> None:
     member_of(client, "bits")
     request = DescribeGroupsRequest(["bits"], include_authorized_operations=True)
     (found,) = client.call(DESCRIBE_GROUPS, request, 6).groups
@@ -210,7 +210,7 @@ def test_what_a_client_may_do_with_a_group_is_told_if_asked(client: Connection) 
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_that_is_not_there_is_dead(client: Connection, version: int) -> None:
-    found = describe(client, "nobody", version)
+    found = describe(client, "unknown", version)
 
     assert found.group_state == "Dead"
     assert found.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)

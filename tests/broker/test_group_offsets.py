@@ -103,11 +103,11 @@ def test_several_groups_are_asked_for_at_once(client: Connection, version: int) 
     ]
     response = client.call(OFFSET_FETCH, OffsetFetchRequest(groups=groups), version)
 
-    told = [(g.group_id, g.topics[0].partitions[0].committed_offset) for g in response.groups]
-    assert told == [("several-a", 1), ("several-b", 2), ("several-c", -1)]
+    reported = [(g.group_id, g.topics[0].partitions[0].committed_offset) for g in response.groups]
+    assert reported == [("several-a", 1), ("several-b", 2), ("several-c", -1)]
 
 
-def test_what_cannot_be_committed_is_told_per_partition(client: Connection) -> None:
+def test_what_cannot_be_committed_is_reported_per_partition(client: Connection) -> None:
     assert commit(client, "bad", 1, "nowhere") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert commit(client, "bad", 1, partition=3) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     too_long = commit(client, "bad", 1, metadata="x" * 4097)
@@ -151,7 +151,7 @@ def test_a_static_member_that_was_replaced_cannot_commit(client: Connection) -> 
     assert code(new.member_id) == 0
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_void(
+def test_an_offset_of_a_topic_that_was_created_again_is_void(
     running: Running, client: Connection
 ) -> None:
     running.create_topic("reborn")
@@ -175,28 +175,28 @@ def test_a_commit_is_answered_when_it_is_committed(running: Running, client: Con
         running.let_store_go()
 
         assert waiting.result() == 0
-        assert reading.result() == 3, "and nobody sees it before"
+        assert reading.result() == 3, "and no client sees it before"
 
 
-def test_a_commit_that_came_after_the_question_is_not_told(
+def test_a_commit_that_came_after_the_request_is_not_reported(
     running: Running, client: Connection
 ) -> None:
     """It is not committed when the answer leaves, and may never be: then it would go back."""
 
     def known() -> int:
-        coordinator = running.broker.groups.find("meanwhile")
+        coordinator = running.broker.groups.find("later")
         assert isinstance(coordinator, Coordinator)
-        group = coordinator.states.get("meanwhile")
+        group = coordinator.states.get("later")
         return -1 if group is None else group.offsets["t", 0].offset
 
-    question = OffsetFetchRequest("meanwhile", [OffsetFetchRequestTopic("t", [0])])
+    question = OffsetFetchRequest("later", [OffsetFetchRequestTopic("t", [0])])
     later = OffsetCommitRequest(
-        "meanwhile",
+        "later",
         topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 4, -1, "")])],
     )
     running.hold_store()
     with ThreadPoolExecutor() as threads, running.connect() as other:
-        first = threads.submit(commit, client, "meanwhile", 3)
+        first = threads.submit(commit, client, "later", 3)
         running.wait_until(lambda: known() == 3)
         for key, version, request in ((OFFSET_FETCH, 7, question), (OFFSET_COMMIT, 7, later)):
             other.send_raw(b"".join(encode_request_frame(key, APIS[key], version, None, request)))
@@ -211,7 +211,7 @@ def test_a_commit_that_came_after_the_question_is_not_told(
         other.read_frame()
 
 
-def test_a_store_that_hangs_is_told_as_no_coordinator() -> None:
+def test_a_store_that_hangs_is_reported_as_no_coordinator() -> None:
     with coordinating_broker(offsets_commit_timeout_ms="50") as running:
         running.create_topic("t")
         with running.connect() as client:
@@ -224,7 +224,7 @@ def test_a_store_that_hangs_is_told_as_no_coordinator() -> None:
 def test_every_version_deletes_groups(client: Connection, version: int) -> None:
     commit(client, f"gone-{version}", 1)
     member_id = member_of(client, f"alive-{version}")
-    names = [f"gone-{version}", f"alive-{version}", "nobody", ""]
+    names = [f"gone-{version}", f"alive-{version}", "unknown", ""]
     results = client.call(DELETE_GROUPS, DeleteGroupsRequest(names), version).results
 
     assert [result.error_code for result in results] == [
@@ -247,7 +247,7 @@ def test_offsets_are_deleted_one_by_one(client: Connection) -> None:
     assert response.error_code == 0
     assert fetch_offset(client, "some", partition=0) == -1
     assert fetch_offset(client, "some", partition=1) == 2
-    assert _delete_offset(client, "nobody", 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert _delete_offset(client, "unknown", 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_offsets_of_what_members_read_stay(client: Connection) -> None:

@@ -35,7 +35,7 @@ def test_a_member_does_not_notice_that_its_coordinator_was_started_again() -> No
         assert join(client, "dynamic", dynamic_id).generation_id == 2
 
 
-def test_log_start_of_a_coordinator_that_wrote_its_keys_anew_outlives_the_broker() -> None:
+def test_log_start_of_a_coordinator_that_wrote_its_keys_again_outlives_the_broker() -> None:
     stores = Shared()
     with broker_on(stores) as running:
         running.create_topic("t")

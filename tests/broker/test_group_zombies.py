@@ -80,7 +80,7 @@ def test_nothing_is_promised_that_cannot_be_committed(
         assert ask(client, group, member_id) == ErrorCode.NOT_COORDINATOR
 
 
-def test_whoever_was_not_taken_over_goes_on() -> None:
+def test_a_broker_that_was_not_taken_over_goes_on() -> None:
     with running_cluster(1, SETTINGS) as brokers, brokers[1].connect() as client:
         running = brokers[1]
         running.create_topic("t")
@@ -93,7 +93,7 @@ def test_whoever_was_not_taken_over_goes_on() -> None:
 
 
 @pytest.mark.slow
-def test_the_group_goes_on_at_whoever_took_over(both: tuple[Asked, Running]) -> None:
+def test_the_group_goes_on_at_the_broker_that_took_over(both: tuple[Asked, Running]) -> None:
     (one, group, member_id), two = both
     two.wait_until(lambda: len(two.broker.groups.loaded()) == 50)
     with one.connect() as stale, two.connect() as client:

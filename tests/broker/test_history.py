@@ -139,7 +139,7 @@ def test_batches_are_compressed_as_the_topic_says(old: Old, name: str, codec: st
     assert found[-1].compression == "gzip"
 
 
-def test_what_can_be_read_and_where_it_lies_is_told(old: Old) -> None:
+def test_what_can_be_read_and_where_it_lies_is_reported(old: Old) -> None:
     data = fetch(old.client, "plain")
     assert (data.high_watermark, data.log_start_offset) == (60, 0)
     assert list_one(old.client, "plain", EARLIEST).offset == 0
@@ -173,7 +173,7 @@ def test_a_stretch_that_is_only_in_the_table_ended_where_the_next_began(old: Old
 @pytest.mark.parametrize(
     ("name", "trouble"), [("damaged", "cannot be read"), ("lost", "names a file that is gone")]
 )
-def test_what_is_damaged_is_told_and_the_rest_is_served(
+def test_what_is_damaged_is_reported_and_the_rest_is_served(
     old: Old, name: str, trouble: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):

@@ -1,4 +1,4 @@
-"""Partitions that another broker leads: who does is told; followers serve consumers nearby."""
+"""Partitions that another broker leads: answers name it; followers serve consumers nearby."""
 
 import asyncio
 import threading

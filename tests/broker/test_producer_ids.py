@@ -48,8 +48,8 @@ def test_no_coordinator_of_transactions_is_available(client: Connection, version
         assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert response.node_id == -1
     else:
-        told = [(one.key, one.error_code, one.node_id) for one in response.coordinators]
-        assert told == [("one", 15, -1), ("two", 15, -1)]
+        reported = [(one.key, one.error_code, one.node_id) for one in response.coordinators]
+        assert reported == [("one", 15, -1), ("two", 15, -1)]
 
 
 def test_an_unknown_kind_of_coordinator_is_refused(client: Connection) -> None:

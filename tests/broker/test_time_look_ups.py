@@ -41,7 +41,7 @@ def test_an_index_that_stays_below_log_start_is_asked_a_few_times() -> None:
     run(scenario())
 
 
-def test_a_log_start_that_goes_up_meanwhile_is_looked_above() -> None:
+def test_a_log_start_that_goes_up_during_a_look_is_looked_above() -> None:
     async def scenario() -> None:
         leader, index = await a_leader(WrittenLog(), 5), Index(3, 4, 6)
         found = await find_by_time(index, leader, EPOCH_MS, 9)

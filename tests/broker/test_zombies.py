@@ -110,14 +110,16 @@ def test_what_is_definite_is_said_after_a_look_for_a_seal(
     assert zombie.log.fenced.is_set()
 
 
-def test_whoever_cannot_vouch_looks_for_a_seal_before_it_answers_a_fetch(zombie: Running) -> None:
+def test_a_broker_without_a_read_lease_looks_for_a_seal_before_it_answers_a_fetch(
+    zombie: Running,
+) -> None:
     with zombie.connect() as client:
         assert fetch(client, "orders").error_code == 0
         forget_the_lease(zombie)
         assert fetch(client, "orders").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_whoever_cannot_vouch_and_was_not_taken_over_goes_on() -> None:
+def test_a_broker_without_a_read_lease_that_was_not_taken_over_goes_on() -> None:
     with running_cluster(1) as brokers, brokers[1].connect() as client:
         one = brokers[1]
         one.create_topic("orders")

@@ -22,8 +22,8 @@ DEADLINE_S = 60.0
 def cluster(bootstrap: str) -> None:
     admin = _admin(bootstrap)
     until(lambda: len(admin.describe_cluster()["brokers"]) == 2)
-    told = admin.describe_cluster()
-    assert told["controller_id"] in (1, 2), told
+    reported = admin.describe_cluster()
+    assert reported["controller_id"] in (1, 2), reported
     admin.close()
 
 
@@ -60,8 +60,8 @@ def configs(bootstrap: str) -> None:
         return kafka.admin.ConfigResource("TOPIC", "kp-configs", named or None)
 
     def described() -> dict[str, Any]:
-        told = admin.describe_configs([topic()], config_filter="all", include_synonyms=True)
-        found: dict[str, Any] = next(iter(next(iter(told.values())).values()))
+        reported = admin.describe_configs([topic()], config_filter="all", include_synonyms=True)
+        found: dict[str, Any] = next(iter(next(iter(reported.values())).values()))
         return found
 
     known_everywhere(bootstrap, "kp-configs")
@@ -72,8 +72,8 @@ def configs(bootstrap: str) -> None:
     until(lambda: described()["retention.ms"]["value"] == "604800000")
     for broker in ("1", "2"):
         asked = kafka.admin.ConfigResource("BROKER", broker)
-        told = admin.describe_configs([asked], config_filter="all")
-        assert "num.partitions" in str(told), told
+        reported = admin.describe_configs([asked], config_filter="all")
+        assert "num.partitions" in str(reported), reported
     admin.close()
 
 
@@ -111,8 +111,8 @@ def records(bootstrap: str) -> None:
         for _ in range(5):
             producer.send(partition.topic, b"x", partition=partition.partition).get(DEADLINE_S)
     producer.close()
-    told = admin.delete_records({partitions[0]: 2, partitions[1]: -1})
-    assert [told[one]["low_watermark"] for one in partitions] == [2, 5], told
+    reported = admin.delete_records({partitions[0]: 2, partitions[1]: -1})
+    assert [reported[one]["low_watermark"] for one in partitions] == [2, 5], reported
     admin.close()
 
 

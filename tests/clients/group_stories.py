@@ -2,9 +2,9 @@
 
     python -m tests.clients.group_stories STORY --bootstrap HOST:PORT [--group G]
 
-Ends with the line `done`, or with what went wrong; `holds N` tells how many partitions somebody has
-come to hold. Sessions are long where nobody is meant to be found dead: what takes longer than the
-deadline has waited for one.
+Ends with the line `done`, or with what went wrong; `holds N` tells how many partitions a client has
+come to hold. Sessions are long where no client is meant to be found dead: what takes longer than
+the deadline has waited for one.
 """
 
 import argparse
@@ -42,10 +42,10 @@ def fill(bootstrap: str, topic: str, first: int = 0) -> None:
     assert producer.flush(DEADLINE_S) == 0
 
 
-def wait_until_told(line: str) -> None:
+def wait_until_reported(line: str) -> None:
     """Until stdin says `line`: a client cannot see for certain that its broker was away."""
     said = sys.stdin.readline().rstrip("\n")
-    assert said == line, f"told {said!r} instead of {line!r}"
+    assert said == line, f"{said!r} instead of {line!r}"
 
 
 # librdkafka
@@ -197,7 +197,7 @@ def librdkafka_goes_on(bootstrap: str, group: str) -> None:
     take([consumer], lambda read: len(read) == RECORDS)
     consumer.commit(asynchronous=False)
     say("committed")
-    wait_until_told("restarted")
+    wait_until_reported("restarted")
     fill(bootstrap, topic, RECORDS)
     read = take([consumer], lambda read: len(read) >= RECORDS)
     assert read == set(range(RECORDS, 2 * RECORDS)), sorted(read)[:10]

@@ -58,15 +58,15 @@ def fails(code: int, future: object) -> None:
 
 
 def test_the_cluster_is_described(admin: AdminClient) -> None:
-    told = admin.describe_cluster(include_authorized_operations=True).result(DEADLINE_S)
+    reported = admin.describe_cluster(include_authorized_operations=True).result(DEADLINE_S)
 
-    assert [(node.id, node.rack) for node in sorted(told.nodes, key=lambda node: node.id)] == [
+    assert [(node.id, node.rack) for node in sorted(reported.nodes, key=lambda node: node.id)] == [
         (1, "a"),
         (2, "b"),
     ]
-    assert len(told.cluster_id) == 22
-    assert told.controller.id in (1, 2)
-    assert told.authorized_operations
+    assert len(reported.cluster_id) == 22
+    assert reported.controller.id in (1, 2)
+    assert reported.authorized_operations
 
 
 def test_a_topic_is_created_described_and_grows(bootstrap: str, admin: AdminClient) -> None:
@@ -90,9 +90,9 @@ def test_a_topic_is_created_described_and_grows(bootstrap: str, admin: AdminClie
 
 
 def test_a_replica_on_no_broker_is_refused(admin: AdminClient) -> None:
-    topic = NewTopic("nobody", 1, replica_assignment=[[7]])
+    topic = NewTopic("unhosted", 1, replica_assignment=[[7]])
 
-    fails(KafkaError.INVALID_REPLICA_ASSIGNMENT, admin.create_topics([topic])["nobody"])
+    fails(KafkaError.INVALID_REPLICA_ASSIGNMENT, admin.create_topics([topic])["unhosted"])
 
 
 def test_configs_are_changed_and_described(bootstrap: str, admin: AdminClient) -> None:
@@ -153,9 +153,9 @@ def test_records_are_deleted_by_their_leaders(bootstrap: str, admin: AdminClient
 def test_leaders_are_elected(bootstrap: str, admin: AdminClient) -> None:
     create(bootstrap, admin, "elected", [1, 2])
     partition = TopicPartition("elected", 0)
-    told = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(DEADLINE_S)
+    reported = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(DEADLINE_S)
 
-    assert told[partition].code() == KafkaError.ELECTION_NOT_NEEDED
+    assert reported[partition].code() == KafkaError.ELECTION_NOT_NEEDED
     unknown = TopicPartition("elected", 9)
-    told = admin.elect_leaders(ElectionType.PREFERRED, [unknown]).result(DEADLINE_S)
-    assert told[unknown].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    reported = admin.elect_leaders(ElectionType.PREFERRED, [unknown]).result(DEADLINE_S)
+    assert reported[unknown].code() == KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -20,5 +20,5 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("story", ["cluster", "topics", "configs", "replicas", "records"])
 def test_a_story_ends_well(story: str, bootstrap: str) -> None:
-    with Process(("tests.clients.admin_stories", story, "--bootstrap", bootstrap)) as told:
-        told.wait_for("^done$", deadline_s=DEADLINE_S)
+    with Process(("tests.clients.admin_stories", story, "--bootstrap", bootstrap)) as child:
+        child.wait_for("^done$", deadline_s=DEADLINE_S)

@@ -79,7 +79,7 @@ def places(lines: list[str]) -> list[Place]:
 
 
 def finish(arguments: list[str]) -> list[str]:
-    """What a second run says until it has come to the end, and was told to stop."""
+    """What a second run says until it has come to the end, and was asked to stop."""
     with Process(arguments) as child:
         for partition in range(PARTITIONS):
             child.wait_for(rf"^{partition} \d+ {END}$", deadline_s=DEADLINE_S)

@@ -44,13 +44,13 @@ def tell(story: str, bootstrap: str, group: str | None = None) -> Process:
     ],
 )
 def test_a_story_ends_well(story: str, bootstrap: str) -> None:
-    with tell(story, bootstrap) as told:
-        told.wait_for("^done$", deadline_s=DEADLINE_S)
+    with tell(story, bootstrap) as reported:
+        reported.wait_for("^done$", deadline_s=DEADLINE_S)
 
 
 def test_clients_of_different_make_share_a_topic(bootstrap: str) -> None:
-    with Process(("tests.clients.mixed_group", "--bootstrap", bootstrap)) as told:
-        told.wait_for("^done$", deadline_s=DEADLINE_S)
+    with Process(("tests.clients.mixed_group", "--bootstrap", bootstrap)) as reported:
+        reported.wait_for("^done$", deadline_s=DEADLINE_S)
 
 
 def test_partitions_of_a_consumer_that_was_killed_go_to_the_others(bootstrap: str) -> None:
@@ -72,11 +72,11 @@ def test_a_group_goes_on_where_it_was_when_its_broker_starts_again(
     port, log = free_port(), str(tmp_path / "log")
     with ExitStack() as stack:
         first = stack.enter_context(start_broker(log, port=port, more=SOONER))
-        told = stack.enter_context(tell("librdkafka_goes_on", bootstrap_of(first)))
-        told.wait_for("^committed$", deadline_s=DEADLINE_S)
+        reported = stack.enter_context(tell("librdkafka_goes_on", bootstrap_of(first)))
+        reported.wait_for("^committed$", deadline_s=DEADLINE_S)
         first.send(how)
         first.wait(deadline_s=DEADLINE_S)
         second = stack.enter_context(start_broker(log, port=port, more=SOONER))
-        told.say("restarted")
-        told.wait_for("^done$", deadline_s=DEADLINE_S)
+        reported.say("restarted")
+        reported.wait_for("^done$", deadline_s=DEADLINE_S)
         stop(second)

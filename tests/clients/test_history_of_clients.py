@@ -17,8 +17,8 @@ PARTITIONS, COUNT = 3, 2_000
 
 def tell(story: str, bootstrap: str, records: Path, *more: str) -> None:
     arguments = (story, "--bootstrap", bootstrap, "--records", str(records), *more)
-    with Process(("tests.clients.history_stories", *arguments)) as told:
-        told.wait_for("^done$", deadline_s=DEADLINE_S)
+    with Process(("tests.clients.history_stories", *arguments)) as child:
+        child.wait_for("^done$", deadline_s=DEADLINE_S)
 
 
 def test_what_was_written_is_read_over_the_seam(tmp_path: Path) -> None:

@@ -55,11 +55,18 @@ def test_kafka_topics_and_kafka_configs(server: tuple[str, str]) -> None:
     assert "flights" not in topics("--list").split()
 
 
+def test_tools_show_that_there_are_no_transactions_and_no_users(server: tuple[str, str]) -> None:
+    listed = run_tool("TransactionsCommand", *server, "list")
+    assert [line.split()[0] for line in listed.splitlines()] == ["TransactionalId"]
+    users = ("--entity-type", "users", "--describe")
+    assert run_tool("kafka.admin.ConfigCommand", *server, *users) == ""
+
+
 def test_kafka_verifiable_clients_and_kafka_consumer_groups(server: tuple[str, str]) -> None:
     def groups(*arguments: str) -> list[list[str]]:
         """The lines of its table, in words."""
-        told = run_tool(GROUPS, *server, *arguments).splitlines()
-        return [line.split() for line in told if line.split()]
+        messages = run_tool(GROUPS, *server, *arguments).splitlines()
+        return [line.split() for line in messages if line.split()]
 
     name = ("--topic", "verified")
     run_tool("TopicCommand", *server, "--create", *name, "--partitions", "4")
@@ -116,5 +123,5 @@ def test_kafka_offsets_kafka_delete_records_and_kafka_groups(
     assert listed.split()[:3] == ["GROUP", "TYPE", "PROTOCOL"]
 
 
-def events(told: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+def events(messages: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in messages.splitlines() if line.startswith("{")]

@@ -1,8 +1,8 @@
 """librdkafka's idempotent producers while every partition they write to moves again and again.
 
-Told that a sequence is broken, they take a new epoch for all partitions, in which they send again
-what others have stored but not acknowledged yet: doubled records (librdkafka #4953). So a change of
-leaders alone must never be told as a broken sequence.
+After an answer that a sequence is broken they take a new epoch for all partitions, and send in it
+again what others have stored but not acknowledged yet: doubled records (librdkafka #4953). So a
+change of leaders alone must never be answered as a broken sequence.
 """
 
 from collections.abc import Iterator

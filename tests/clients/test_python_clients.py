@@ -29,16 +29,16 @@ def tell(story: str, bootstrap: str) -> Process:
     ["kafka_python_topics", "kafka_python_times", "aiokafka_topics", "aiokafka_subscribes"],
 )
 def test_a_story_ends_well(story: str, bootstrap: str) -> None:
-    with tell(story, bootstrap) as told:
-        told.wait_for("^done$", deadline_s=DEADLINE_S)
+    with tell(story, bootstrap) as reported:
+        reported.wait_for("^done$", deadline_s=DEADLINE_S)
 
 
 @pytest.mark.parametrize("story", ["aiokafka_restart", "aiokafka_restart_idempotent"])
 def test_a_producer_outlives_its_broker(story: str, tmp_path: Path) -> None:
     port, log = free_port(), str(tmp_path / "log")
-    with start_broker(log, port=port) as first, tell(story, bootstrap_of(first)) as told:
-        told.wait_for("^written$", deadline_s=DEADLINE_S)
+    with start_broker(log, port=port) as first, tell(story, bootstrap_of(first)) as reported:
+        reported.wait_for("^written$", deadline_s=DEADLINE_S)
         stop(first)
         with start_broker(log, port=port) as second:
-            told.wait_for("^done$", deadline_s=DEADLINE_S)
+            reported.wait_for("^done$", deadline_s=DEADLINE_S)
             stop(second)

@@ -82,7 +82,7 @@ def test_neither_get_nor_list_sees_what_is_deleted(pair: Pair) -> None:
     assert list(pair.store.list("")) == []
 
 
-def test_only_keys_with_the_prefix_are_told_in_their_order(pair: Pair) -> None:
+def test_only_keys_with_the_prefix_are_listed_in_their_order(pair: Pair) -> None:
     for key in ("a/2", "a/10", "a-1", "b/1", "a/1"):
         pair.store.create(key, [b"x"])
         pair.store.delete(key)
@@ -92,7 +92,7 @@ def test_only_keys_with_the_prefix_are_told_in_their_order(pair: Pair) -> None:
     assert keys(pair.trash, "c") == []
 
 
-def test_a_key_that_is_there_again_is_not_told_and_never_replaced(pair: Pair) -> None:
+def test_a_key_that_is_there_again_is_not_reported_and_never_replaced(pair: Pair) -> None:
     pair.store.create("key", [b"first"])
     pair.store.delete("key")
     (first,) = pair.trash.deleted("key")

@@ -196,7 +196,7 @@ def test_topics_are_shown_with_their_extents(written: Written) -> None:
         }
 
 
-def test_bad_input_is_told_at_the_call(written: Written, tmp_path: Path) -> None:
+def test_bad_input_is_reported_at_the_call(written: Written, tmp_path: Path) -> None:
     log = logstore.open(str(written.directory))
     with pytest.raises(logstore.Invalid, match="no such topic: order; "):
         log.read("order")
@@ -226,7 +226,7 @@ def test_bad_input_is_told_at_the_call(written: Written, tmp_path: Path) -> None
         logstore.open(str(written.directory), storage={"storage.regio": "x"})
 
 
-def test_records_that_retention_takes_before_they_are_read_are_told(written: Written) -> None:
+def test_records_that_retention_takes_before_they_are_read_are_reported(written: Written) -> None:
     written.mover.move()
     with logstore.open(str(written.directory)) as log:
         reader = log.read("orders")

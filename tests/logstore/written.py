@@ -13,6 +13,7 @@ from logstore.epoch.table_queries import VerifiedEnds
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
 from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.take import INLINE_BYTES_MAX
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects, MemoryStore
@@ -46,7 +47,13 @@ class _Killed(Exception):
 class WrittenLog:
     """`records` are all that was acknowledged: (offset, timestamp, value) by partition."""
 
-    def __init__(self, *, checkpoint_segments: int = 4, seed: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        checkpoint_segments: int = 4,
+        inline_bytes_max: int = INLINE_BYTES_MAX,
+        seed: int = 0,
+    ) -> None:
         self.objects = MemoryObjects(VirtualClock())
         self.rows = MemoryRows()
         self.records: dict[TopicPartition, list[tuple[int, int, bytes]]] = {}
@@ -65,7 +72,9 @@ class WrittenLog:
         )
         self._settings = LogSettings(
             flush=FlushSettings(interval_s=0.01),
-            limits=ChainLimits(checkpoint_segments=checkpoint_segments),
+            limits=ChainLimits(
+                checkpoint_segments=checkpoint_segments, inline_bytes_max=inline_bytes_max
+            ),
         )
 
     @asynccontextmanager
@@ -107,7 +116,7 @@ class WrittenLog:
         return appended
 
     def append(self, leader: Leader, timestamps: Sequence[int], **batch: Any) -> Appended:
-        """Append one batch that nobody waits for, and that may never be."""
+        """Append one batch without waiting for it; it may never be committed."""
         return self._append(leader, self._records(timestamps), **batch)
 
     def _records(self, timestamps: Sequence[int]) -> list[Record]:
@@ -154,7 +163,7 @@ def read_segment_ranges(
         )
         for batch in batches:
             assert segments.first_seq <= batch.seq <= segments.last_seq
-            base = batch.entry.base_offset
+            base = batch.base_offset
             for record in decode_records(batch.data, max_bytes=PAYLOAD_BYTES_MAX):
                 offset = base + record.offset_delta
                 if segments.start <= offset < segments.end:

@@ -169,13 +169,13 @@ def _put_lands(state: State, number: int, chain: Chain, config: Config) -> Itera
         after = with_chain(state, number, landed)
         broker = state.brokers[number]
         if broker.life == UP and not config.late_answers:
-            told = broker._replace(known=broker.known | 1 << seq)
-            after = answered(with_broker(after, number, told), number, config)
+            reported = broker._replace(known=broker.known | 1 << seq)
+            after = answered(with_broker(after, number, reported), number, config)
         yield "segment is stored", (number, seq), settled(after, number, config)
 
 
 def _learns(state: State, number: int, broker: Broker, config: Config) -> Iterator[Move]:
-    """The answer, or a repeat that is told "already exists" and finds its own identity there."""
+    """The answer, or a repeat that gets "already exists" and finds its own identity there."""
     chain = state.chains[number]
     for seq in range(1, len(chain.segments)):
         if broker.known >> seq & 1:
@@ -184,8 +184,8 @@ def _learns(state: State, number: int, broker: Broker, config: Config) -> Iterat
         if config.bug is Bug.SEAL_TAKEN_AS_STORED:
             is_mine = is_mine or chain.slots[seq] == SEAL
         if is_mine:
-            told = broker._replace(known=broker.known | 1 << seq)
-            after = answered(with_broker(state, number, told), number, config)
+            reported = broker._replace(known=broker.known | 1 << seq)
+            after = answered(with_broker(state, number, reported), number, config)
             yield "broker learns that a segment is stored", (number, seq), after
 
 

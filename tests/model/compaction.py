@@ -25,7 +25,7 @@ class Fault(Enum):
     POINTER_BEFORE_TABLE = "the table pointer says what is not committed yet"
     DELETION_BY_THE_ROW = "trim points follow the table pointer instead of the table"
     NO_GRACE = "what the table holds since just now may be trimmed"
-    LINKS_UNCHECKED = "nobody looks whether commits follow each other"
+    LINKS_UNCHECKED = "it is not checked whether commits follow each other"
     LINKS_OF_ONE_GRACE = "only commits of the last grace are looked at"
     READER_IGNORES_404 = "a reader takes a segment that is gone for an empty one"
 
@@ -151,8 +151,8 @@ def _runs(world: World, number: int, bounds: Bounds) -> Iterator[Move]:
     elif run.stage == "written":
         yield from _commits(world, number, run, bounds)
     elif run.stage == "committed":
-        told = _with(world, number, run._replace(stage="told"))
-        yield "table pointer rises", told._replace(row_end=max(world.row_end, run.end))
+        reported = _with(world, number, run._replace(stage="told"))
+        yield "table pointer rises", reported._replace(row_end=max(world.row_end, run.end))
 
 
 def _commits(world: World, number: int, run: Run, bounds: Bounds) -> Iterator[Move]:
@@ -184,7 +184,7 @@ def _writes_unsafely(world: World, bounds: Bounds) -> Iterator[Move]:
 
 
 def _floor(world: World, fault: Fault | None) -> int:
-    """Up to where the table holds the log for sure; 0 when something does not fit."""
+    """Up to where the table holds the log durably; 0 when something does not fit."""
     if fault is Fault.DELETION_BY_THE_ROW:
         return world.row_end
     then = len(world.table) if fault is Fault.NO_GRACE else world.old
@@ -234,7 +234,7 @@ def _reads(world: World, bounds: Bounds) -> Iterator[Move]:
 
 
 def _read(world: World, is_there: bool) -> World:
-    """What the table lacks below its end may have gone for good reasons: nobody can tell."""
+    """What the table lacks below its end may have gone for good reasons: it cannot be known."""
     after = world._replace(reader=world.reader._replace(position=world.reader.position + 1))
     return after if is_there else after._replace(wrong="a reader skips what is committed")
 

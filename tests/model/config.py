@@ -25,7 +25,7 @@ class Bug(Enum):
     RELEASE_TAKEN_BACK = "5: the old leader goes on after its release, in the same leader epoch"
     ANSWER_OUT_OF_ORDER = "1: a batch is answered when its segment is stored, whatever is below"
     REPEAT_ANSWERED_AT_ONCE = "10: a repeat of what is in flight is answered before it is committed"
-    SEAL_TAKEN_AS_STORED = "2: 412 means stored, whoever's object it is"
+    SEAL_TAKEN_AS_STORED = "2: 412 means stored, whichever broker's object it is"
     NEXT_SEQ_AT_RETRY = "2: what has no answer is put again at the next seq"
     SEAL_DELETED = "6: a seal is deleted"
     ENTERED_AT_THE_FIRST_SEQ = "6: a chain is entered at seq 1 after it was trimmed"
@@ -52,7 +52,7 @@ class Config:
     late_answers: bool = False
     """Learning that a segment is stored is a step of its own; otherwise it comes with storing."""
     beyond_seals: bool = False
-    """Segments are put beyond a seal, and brokers go on that have not found it; nobody reads it."""
+    """Segments are put beyond a seal, and brokers go on that have not found it; it is not read."""
     repeats: bool = False
     """A put that was stored may be stored again, late, when the segment has been deleted."""
     releases: bool = False

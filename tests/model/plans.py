@@ -3,7 +3,7 @@
 The log is offsets [0, log_end), each in a segment of its own; a prefix moves to the table, segments
 that the table holds go, log start may rise. A driver promises a batch, [start, end), writes that
 down, and cuts it into two tasks: what the table held then, and segments, whose one piece is given
-whole to each task together with its own part. It may crash and plan the same batch anew. Tasks run
+whole to each task together with its own part. It may crash and plan the same batch again. Tasks run
 at any time after that, offset by offset; an attempt may die, and a task that is done may run again.
 
 What lies below log start by then is gone, and a task that needs it fails: it never tells nothing.
@@ -23,7 +23,7 @@ class Fault(Enum):
     TABLE_OF_THE_PLAN = "it looks in the table as that was when the batch was planned"
     TABLE_NOT_CLIPPED = "a task reads all that the table holds, with what moved after the plan"
     MISSING_IS_EMPTY = "what is neither a segment nor in the table is passed over in silence"
-    START_ASKED_AGAIN = "a driver that plans its batch anew asks for the start again"
+    START_ASKED_AGAIN = "a driver that plans its batch again asks for the start again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,8 +157,8 @@ def _resolved(world: World, task: Task, fault: Fault | None) -> Task:
 
 def _done(world: World, number: int) -> World:
     task = world.tasks[number]
-    told = task._replace(stage="waiting", rows=(), done=task.rows)
-    after = _with(world, number, told)
+    reported = task._replace(stage="waiting", rows=(), done=task.rows)
+    after = _with(world, number, reported)
     if task.done is not None and task.done != task.rows:
         return after._replace(wrong="a task that runs again gives other rows")
     return after

@@ -140,7 +140,7 @@ class State(NamedTuple):
     changes: tuple[RowChange, ...]
     acked: Offsets
     seen: tuple[int, ...]
-    """Batch number at each offset as anybody outside was told; 0 where nobody was."""
+    """Batch number at each offset as any client outside was answered; 0 where none was."""
     table_end: int
     reader: Reader
     copy: Registry | None
@@ -193,7 +193,7 @@ def with_chain_row(state: State, number: int, row: ChainRow) -> State:
 
 
 def observed(state: State, offset: int, number: int) -> State:
-    """Somebody outside was told, or has read, that batch `number` is at `offset`."""
+    """A client outside was answered, or has read, that batch `number` is at `offset`."""
     if offset >= len(state.seen):
         return state._replace(wrong="a batch lies beyond every offset that can be")
     before = state.seen[offset]
@@ -207,7 +207,7 @@ def observed(state: State, offset: int, number: int) -> State:
 
 
 def acknowledged(state: State, number: int, offset: int) -> State:
-    """The client was told that its batch `number` is at `offset`."""
+    """The client was answered that its batch `number` is at `offset`."""
     before = state.acked[number - 1]
     if before == offset:
         return state

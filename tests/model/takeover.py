@@ -3,8 +3,8 @@
 As logstore.protocol.seal and logstore.protocol.takeover do it. A taker keeps nothing between its
 steps but what may be old: where it wanted to put a seal (`Chain.seals`) and a row change that it
 decided on (`State.changes`). Both stay on their way for as long as they like, and every step may be
-done by somebody else, or twice; so a taker that dies between two steps, and two takers at once, are
-covered however many they are.
+done by another broker, or twice; so a taker that dies between two steps, and two takers at once,
+are covered however many they are.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def moves(state: State, config: Config) -> Iterator[Move]:
     for number, chain in enumerate(state.chains):
         yield from _seal_lands(state, number, chain, config)
     if state.phase == RESTORED:
-        return  # nobody is there yet
+        return  # no broker is there yet
     for number in _chains_to_take(state, config):
         newest = _newest_checkpoint(state, number, config)
         if newest > state.registry.chains[number].checkpoint:
@@ -120,7 +120,7 @@ def _seal_lands(state: State, number: int, chain: Chain, config: Config) -> Iter
 def settled(state: State, number: int, config: Config) -> State:
     """Once a chain is sealed and all below the seal is stored, its broker can do nothing more.
 
-    What lies beyond the seal is read by nobody (rule 1): those puts need not land. Whether the
+    What lies beyond the seal is not read (rule 1): those puts need not land. Whether the
     broker finds the seal or not makes no difference either.
     """
     chain = state.chains[number]
@@ -163,7 +163,7 @@ def _changes_row(state: State, number: int, config: Config) -> Iterator[Move]:
 
 def _remembers(state: State, successor: int, config: Config) -> State:
     if state.brokers[successor].asked:
-        return state  # somebody else asks for it
+        return state  # another broker asks for it
     row = state.registry.row
     found = chain_as_read(state, row.chain, config).get(row.leader_epoch)
     what = found.state if found else recovered(state, row, config)
@@ -173,8 +173,8 @@ def _remembers(state: State, successor: int, config: Config) -> State:
 def _is_older_at_start(state: State, taken: int, config: Config) -> bool:
     """A chain that its row does not call sealed holds a committed take entry above the row.
 
-    Whoever changes a row asks, however many have started: as logstore.protocol.old_registry does
-    it.
+    A broker that changes a row asks, however many have started: as logstore.protocol.old_registry
+    does it.
     """
     if state.phase != STARTED or config.bug is Bug.COPY_NOT_CHECKED:
         return False

@@ -37,7 +37,7 @@ def moves(state: State, config: Config) -> Iterator[Move]:
 
 
 def _moves_history(state: State, config: Config) -> Iterator[Move]:
-    """What is committed goes into the table; whoever reads it there must find the same."""
+    """What is committed goes into the table; a reader must find the same there."""
     log = log_of(state, config)
     end = 0
     while end < len(log) and log[end]:

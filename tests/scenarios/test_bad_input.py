@@ -59,10 +59,10 @@ def test_a_busy_port_is_refused_before_anything_is_touched(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--listen", "nonsense"), "nonsense"),
-        (("--broker", "-1"), "--broker"),
+        (("--broker", "-1"), "broker is a number from 0 up"),
         (("--set", "no.such.setting=1"), "no.such.setting"),
         (("--set", "logstore.flush.interval.ms=soon"), "soon"),
         (("--config", "/does/not/exist.toml"), "/does/not/exist.toml"),
@@ -71,10 +71,10 @@ def test_a_busy_port_is_refused_before_anything_is_touched(tmp_path: Path) -> No
     ],
 )
 def test_arguments_that_make_no_sense_end_with_two(
-    tmp_path: Path, arguments: tuple[str, ...], told: str
+    tmp_path: Path, arguments: tuple[str, ...], reported: str
 ) -> None:
     with start_broker(str(tmp_path / "log"), more=arguments) as broker:
-        assert told in refusal(broker, code=2)
+        assert reported in refusal(broker, code=2)
 
     assert not (tmp_path / "log").exists()
 
@@ -125,7 +125,7 @@ def test_a_cluster_file_that_cannot_be_read_is_refused(log: Path, damage: bytes)
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Objects are read-only and never written again; this is what nobody should do."""
+    """Objects are read-only and never written again; this is what no operator should do."""
     path.unlink()
     path.write_bytes(data)
 
@@ -165,7 +165,7 @@ def test_a_copy_of_the_registry_from_before_the_topic_is_refused(tmp_path: Path)
     assert served(log) == VALUES
 
 
-def test_a_lost_registry_is_refused_and_not_made_anew(log: Path, tmp_path: Path) -> None:
+def test_a_lost_registry_is_refused_and_not_made_again(log: Path, tmp_path: Path) -> None:
     save_registry(log, tmp_path / "copy")
     for path in registry_files(log):
         path.unlink()

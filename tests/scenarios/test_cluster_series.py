@@ -32,7 +32,7 @@ SEED = int(os.environ.get("SEED", "0"))
 SHORT = ("leader", "controller", "swallow", "roll")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_no_harm_to_brokers_loses_doubles_or_reorders_a_record(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Segments that were damaged behind the log's back: told by chain and seq, the rest goes on."""
+"""Segments that were damaged behind the log's back: reported by chain and seq, the rest goes on."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("ivy"
 
 ROOT = Path(__file__).parents[2]
 FLIGHTS = "3000"
-MARK = "LOGSTORE_TEST_RUN"
+MARK = "TEST_RUN_OF_LOGSTORE"
 TIMEOUT_S = 300
 END_TIMEOUT_S = 30
 LOCAL_S3 = "--local-s3"

@@ -45,7 +45,7 @@ def test_after_a_restore_every_acknowledged_record_is_read_at_its_offset(
 @pytest.mark.spark
 @pytest.mark.xdist_group("ivy")  # as the demo
 def test_spark_reads_the_same_as_a_consumer_after_a_restore() -> None:
-    only = ("--only", "table and trimming: registry=moved half_deleted")
+    only = ("--kind", "table and trimming", "--only", "registry=moved half_deleted")
     with Process(("tests.scenarios.harness.drills", "--spark", *only)) as drills:
         code = drills.wait(deadline_s=SPARK_S)
     assert code == 0, drills.lines

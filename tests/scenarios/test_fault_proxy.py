@@ -94,7 +94,7 @@ CREATES: list[tuple[str, type[LogstoreError], bool]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "error", "happened"), CREATES)
-def test_a_create_that_meets_a_fault_is_told_no_more_than_is_so(
+def test_a_create_that_meets_a_fault_gets_an_answer_that_is_true(
     served: Served, fault: str, error: type[LogstoreError], happened: bool
 ) -> None:
     served.proxy.play(f"{fault} methods=PUT most=1")
@@ -134,7 +134,7 @@ def test_a_read_that_meets_a_fault_is_an_error_and_never_short(
     assert served.store.get("k") == b"data" * 1000
 
 
-def test_a_late_create_happens_after_its_sender_was_told_otherwise(served: Served) -> None:
+def test_a_late_create_happens_after_its_sender_got_another_answer(served: Served) -> None:
     served.proxy.play("late methods=PUT most=1 seconds=0.3")
     with pytest.raises(OutcomeUnknown):
         served.store.create("k", [b"late"])
@@ -143,7 +143,7 @@ def test_a_late_create_happens_after_its_sender_was_told_otherwise(served: Serve
     assert served.direct.get("k") == b"late"
 
 
-def test_a_late_create_meets_what_was_put_meanwhile(served: Served) -> None:
+def test_a_late_create_meets_what_was_put_before_it(served: Served) -> None:
     served.proxy.play("late methods=PUT most=1 seconds=0.2")
     with pytest.raises(OutcomeUnknown):
         served.store.create("k", [b"late"])
@@ -192,7 +192,7 @@ def test_faults_are_read_and_changed_while_it_runs(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_it_runs_as_a_process_of_its_own_and_ends_when_told() -> None:
+def test_it_runs_as_a_process_of_its_own_and_ends_on_request() -> None:
     upstream = urlsplit(locked_moto()).netloc
     command = [sys.executable, "-m", "logstore.testing.fault_proxy", "--upstream", upstream]
     command += ["--latency", "0", "--rule", "500 methods=PUT most=1"]

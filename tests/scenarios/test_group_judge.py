@@ -62,7 +62,7 @@ def test_a_group_that_did_right() -> None:
     assert verdict.longest_unowned_s == 1.0
 
 
-def test_records_may_be_written_anew_and_read_again_if_nobody_had_committed_them() -> None:
+def test_records_may_be_written_and_read_again_if_they_were_not_committed() -> None:
     uncommitted = Deed("b", 5.05, "revoked", [[0]]), Deed("b", 5.06, "assigned", [[0]])
     again = replace(DEEDS[7], at_s=5.07)
 
@@ -100,7 +100,7 @@ def test_what_a_member_did_wrong(kind: str, deed: Deed) -> None:
         ("ahead", Fetched(7.0, 7.1, {0: 5, 1: 2})),
     ],
 )
-def test_what_was_told_wrong(kind: str, fetched: Fetched) -> None:
+def test_what_was_reported_wrong(kind: str, fetched: Fetched) -> None:
     assert judged(fetched=(*FETCHED, fetched)).anomalies[kind]
 
 
@@ -119,11 +119,11 @@ def test_what_was_recorded_wrong(kind: str, record: Generation | Recorded) -> No
     assert judged(records=(*RECORDS, record)).anomalies[kind]
 
 
-def test_a_record_that_nobody_got() -> None:
+def test_a_record_that_no_member_got() -> None:
     assert judged([deed for deed in DEEDS if deed.at_s != 2.0]).anomalies["missing"]
 
 
-def test_what_a_dead_member_had_is_nobodys() -> None:
+def test_what_a_dead_member_had_is_unassigned() -> None:
     assert judged(absences=[Absence("b", 5.5)]).anomalies == {"unowned": 1}
 
 
@@ -186,9 +186,9 @@ def test_a_member_of_java_tells_the_same_in_its_own_words() -> None:
         '{"timestamp":1003,"name":"shutdown_complete"}',
     )
 
-    told = [(deed.did, deed.parts) for deed in of_java("j", lines)]
+    reported = [(deed.did, deed.parts) for deed in of_java("j", lines)]
 
-    assert told == [
+    assert reported == [
         ("assigned", [[3]]),
         ("read", [[3, 5, 6]]),
         ("commits", [[3, 7]]),

@@ -26,6 +26,7 @@ OWNED_AGAIN_S = 60.0
 """Sessions last 6 s; the rest is for machines that do other things as well."""
 
 
+@pytest.mark.timeout(1200)
 def test_a_group_loses_no_record_no_commit_and_no_partition(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

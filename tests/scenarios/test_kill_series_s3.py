@@ -25,6 +25,7 @@ PUTS_FOR_EACH_KIND = 1_500
 """Of these many, chance leaves out no kind that is played to one in a hundred."""
 
 
+@pytest.mark.timeout(1200)
 def test_no_death_of_a_broker_behind_faults_loses_doubles_or_reorders_a_record(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:

@@ -25,6 +25,7 @@ from logstore.wiring.open import open_readable
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write
 from tests.scenarios.harness.process import Process
+from tests.scenarios.harness.short_watch import main_with_short_watch
 from tests.servers.buckets import new_location
 from tests.servers.dynamodb_local import dynamodb_local, why_no_dynamodb_local
 from tests.servers.locked_moto import aws_environment, locked_moto
@@ -135,7 +136,9 @@ def topics(bootstrap: str, *arguments: str) -> None:
 
 
 def on_log(servers: Servers, command: str, *more: str) -> None:
-    assert main([command, "--url", servers.location.url, *servers.settings, *more]) == 0
+    """With every broker stopped."""
+    arguments = [command, "--url", servers.location.url, *servers.settings, *more]
+    assert main_with_short_watch(arguments) == 0
 
 
 def topic_rows(servers: Servers) -> Mapping[str, TopicRow]:

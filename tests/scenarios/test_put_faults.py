@@ -1,7 +1,7 @@
 """Putting segments (safety rule 2) through the real S3 client while every kind of fault happens.
 
 For each outcome that a client can see: the segment ends up stored, once, with its own bytes, and
-its writer is told so; a writer is fenced only by another's object, and then always.
+its writer knows; a writer is fenced only by another's object, and then always.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ def storm(proxy: Proxied) -> Storm:
 
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fault", PUT_FAULTS)
-def test_a_segment_is_stored_once_whatever_its_writer_is_told(
+def test_a_segment_is_stored_once_whatever_answer_its_writer_gets(
     storm: Storm, fault: str, times: int
 ) -> None:
     storm.proxy.play(f"{fault} methods=PUT most={times}")
@@ -132,7 +132,7 @@ def test_a_writer_that_cannot_look_whose_object_is_there_is_not_fenced(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", PUT_FAULTS)
-def test_a_seal_fences_whatever_the_writer_is_told(storm: Storm, fault: str) -> None:
+def test_a_seal_fences_whatever_answer_the_writer_gets(storm: Storm, fault: str) -> None:
     seal = segment(1, SegmentKind.SEAL)
     storm.direct.create(segment_key(EPOCH, 1), seal.parts)
     storm.proxy.play(f"{fault} methods=PUT most=2")

@@ -36,7 +36,9 @@ def logstore(command: str, log: Path, *more: str) -> tuple[int, list[str]]:
 
 
 def restored(log: Path) -> dict[str, object]:
-    code, lines = logstore("restore", log, "--json")
+    arguments = ("restore", "--url", str(log), "--json")
+    with Process(("tests.scenarios.harness.short_watch", *arguments)) as process:
+        code, lines = process.wait(deadline_s=60), process.lines
     assert code == 0, lines
     found: dict[str, object] = json.loads("\n".join(lines))
     return found
@@ -50,8 +52,8 @@ def test_a_lost_registry_is_rebuilt_and_every_acknowledged_record_is_there(tmp_p
     with start_broker(str(log)) as broker:
         assert "logstore restore" in refusal(broker)
     drop_registry(log)
-    code, told = logstore("restore", log, "--dry-run")
-    assert code == 0, told
+    code, reported = logstore("restore", log, "--dry-run")
+    assert code == 0, reported
     assert not list(log.glob("registry.db*")), "a dry run makes no file"
     assert restored(log)["lost_topics"] == {}
     assert logstore("fsck", log)[0] == 0

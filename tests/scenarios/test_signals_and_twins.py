@@ -33,10 +33,10 @@ class Load:
     watch: Process
 
     def await_acked(self, more: int = ACKED) -> None:
-        told, after = r"^progress acked=(\d+)", len(self.load.lines)
-        base = int(self.load.wait_for(told, after=after)[1])
+        reported, after = r"^progress acked=(\d+)", len(self.load.lines)
+        base = int(self.load.wait_for(reported, after=after)[1])
         self.load.wait_for(
-            told, where=lambda now: int(now[1]) >= base + more, after=after, deadline_s=60
+            reported, where=lambda now: int(now[1]) >= base + more, after=after, deadline_s=60
         )
 
     def await_progress_lines(self, count: int) -> None:

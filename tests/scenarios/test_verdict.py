@@ -75,7 +75,7 @@ def leave_a_gap(series: Series) -> None:
     log[-1] = log[-1]._replace(offset=len(log))
 
 
-def store_what_nobody_sent(series: Series) -> None:
+def store_what_was_never_sent(series: Series) -> None:
     log = series.stored[0]
     log.append(StoredRecord(len(log), Value(9, 0, 0), (9, 0), 0))
 
@@ -122,7 +122,7 @@ def show_less_than_was_acknowledged(series: Series) -> None:
         (store_twice, {"doubled", "sequence"}),
         (store_out_of_order, {"disordered", "misplaced", "sequence"}),
         (leave_a_gap, {"gap", "misplaced"}),
-        (store_what_nobody_sent, {"phantom"}),
+        (store_what_was_never_sent, {"phantom"}),
         (damage_one, {"phantom", "lost"}),
         (skip_a_sequence, {"sequence"}),
         (answer_a_wrong_offset, {"misplaced", "watermark"}),
@@ -141,15 +141,15 @@ def test_what_is_planted_is_found(plant: Callable[[Series], None], found: set[st
     assert series.anomalies() == found
 
 
-def test_a_verdict_can_be_told_to_another_process() -> None:
+def test_a_verdict_can_be_sent_to_another_process() -> None:
     series = Series()
     store_twice(series)
     verdict = judge(series.journal, series.watermarks, series.stored)
 
-    told = json.loads(verdict.encode())
+    reported = json.loads(verdict.encode())
 
-    assert told["anomalies"] == {"doubled": 1, "sequence": 1}
-    assert len(told["examples"]["doubled"]) == 1
+    assert reported["anomalies"] == {"doubled": 1, "sequence": 1}
+    assert len(reported["examples"]["doubled"]) == 1
 
 
 def test_values_survive_encoding_and_damage_shows() -> None:

@@ -25,6 +25,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 """What the AWS environment must be for a test that talks to a local server."""
+observers: list[Callable[[Mapping[str, Any]], None]] = []
+"""Each is called with the WSGI environment of every request, in the server's thread."""
 
 
 @contextmanager
@@ -55,6 +57,8 @@ def locked_moto() -> str:
             length = environ.get("CONTENT_LENGTH")
             if length:  # a slow body is not waited for inside the lock
                 environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(length)))
+            for observe in tuple(observers):
+                observe(environ)
             with lock:
                 return list(super().__call__(environ, start_response))
 

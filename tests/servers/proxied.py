@@ -43,7 +43,7 @@ class Proxied:
         self._loop = loop
 
     def play(self, *rules: str, seed: int = 1, latency: float = 0.0) -> None:
-        """These rules from now on, and no others; counts begin anew."""
+        """These rules from now on, and no others; counts begin at 0."""
         plan = FaultPlan(seed, tuple(FaultRule.of(rule) for rule in rules), latency)
 
         async def change() -> None:

@@ -14,7 +14,7 @@ class Saying:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.say(200)
 
-    def say(self, status: int, code: str = "", message: str = "as told", more: str = "") -> None:
+    def say(self, status: int, code: str = "", message: str = "as said", more: str = "") -> None:
         """From now on. An empty `code` is an empty body."""
         self.status = status
         self.body = (

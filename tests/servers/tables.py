@@ -21,7 +21,7 @@ def new_table_url(endpoint: str) -> TableUrl:
 def dynamo_client(
     endpoint: str, *, read_timeout_s: float = READ_TIMEOUT_S
 ) -> Iterator[DynamoClient]:
-    """A client of a new, empty table. Whoever takes it over closes it; twice does no harm."""
+    """A client of a new, empty table. Its taker closes it; twice does no harm."""
     with aws_environment():
         client = DynamoClient(new_table_url(endpoint), read_timeout_s=read_timeout_s)
         try:

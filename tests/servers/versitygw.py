@@ -43,7 +43,7 @@ def versitygw(directory: Path) -> Iterator[str]:
     data.mkdir()
     versions.mkdir()
     port = free_port()
-    command = [str(_folder() / "versitygw"), "--quiet", "--port", f"127.0.0.1:{port}"]
+    command = [str(binary()), "--quiet", "--port", f"127.0.0.1:{port}"]
     keys = {
         "ROOT_ACCESS_KEY": ENVIRONMENT["AWS_ACCESS_KEY_ID"],
         "ROOT_SECRET_KEY": ENVIRONMENT["AWS_SECRET_ACCESS_KEY"],
@@ -52,6 +52,11 @@ def versitygw(directory: Path) -> Iterator[str]:
     posix = ["posix", "--versioning-dir", str(versions), str(data)]
     with running_child([*command, *posix], port, log, keys):
         yield f"http://127.0.0.1:{port}"
+
+
+def binary() -> Path:
+    """The program, once `why_no_versitygw` is None."""
+    return _folder() / "versitygw"
 
 
 def _folder() -> Path:

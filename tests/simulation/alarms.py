@@ -1,6 +1,6 @@
 """What simulated brokers tell their operators: an error in the log lines is an alarm.
 
-In a world whose stores do not lie nobody has a reason for one, and a fault of a handler's own is
+In a world whose stores do not lie no broker has a reason for one, and a fault of a handler's own is
 one in any world.
 """
 

@@ -4,7 +4,7 @@ An idempotent producer asks for its id, has up to five requests on their way to 
 in order, with the same sequences, what was not acknowledged, and looks for the leader after any
 error. One that gives batches up, because their time is over, goes on in a new epoch of its id: the
 Java client raises it by itself, librdkafka asks InitProducerId. It may also try to go on without,
-and be told OUT_OF_ORDER_SEQUENCE_NUMBER. A plain producer may double what it repeats.
+and get OUT_OF_ORDER_SEQUENCE_NUMBER. A plain producer may double what it repeats.
 """
 
 import asyncio

@@ -28,7 +28,7 @@ PAUSES_S_MAX = (0.5, 2.0, 20.0)
 
 
 class _Reader(LogReader):
-    """`LogReader` whose steps somebody else performs."""
+    """`LogReader` whose steps another performs."""
 
     def __init__(self, world: World, runner: StepRunner) -> None:
         # Only what it does at once, in a thread that may wait, asks its log for a step runner.
@@ -71,7 +71,7 @@ class DirectReader(Client):
         """One plan and what it names; whether it brought anything."""
         world, history = self.world, self.world.history
         acked_end, key = history.acked_end(partition), TopicPartition(*partition)
-        view = await self._told(partition, self._reader.view(key))
+        view = await self._reported(partition, self._reader.view(key))
         if view is None:
             return False
         history.answer_fetch(partition, view.end, acked_end, self.name)
@@ -83,7 +83,7 @@ class DirectReader(Client):
         end = min(view.end, offset + RECORDS_MAX)
         if offset >= end:
             return False
-        segment_ranges = await self._told(
+        segment_ranges = await self._reported(
             partition, self._reader.pieces_of(key, view.row, offset, end), offset
         )
         history.poll(self.name, partition, self._records(segment_ranges, offset, end))
@@ -112,8 +112,8 @@ class DirectReader(Client):
                 found += [(r.offset, r.value) for r in records_of_batches(bytes(batch.data))]
         return [one for one in found if start <= one[0] < end]
 
-    async def _told(self, partition: Partition, call: Any, offset: int | None = None) -> Any:
-        """`call`; what is told to be corrupt must be asked for below what may be gone."""
+    async def _reported(self, partition: Partition, call: Any, offset: int | None = None) -> Any:
+        """`call`; what it calls corrupt must lie below what may be gone."""
         try:
             return await call
         except (Corrupt, NotFound) as error:
@@ -124,5 +124,5 @@ class DirectReader(Client):
             if is_gone:
                 world.seen[f"trimmed under a plan: {type(error).__name__}"] += 1
             elif not world.plan.flips_bits:
-                world.violate(f"{self.name} was told: {error!r} {partition} offset={offset}")
+                world.violate(f"{self.name} got: {error!r} {partition} offset={offset}")
             raise

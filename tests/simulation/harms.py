@@ -159,7 +159,7 @@ async def _without_registry(world: World, seconds: float, broker: int) -> None:
 
 
 async def _late_registry(world: World, seconds: float, broker: int) -> None:
-    """What one broker wrote to the registry arrives when nobody expects it any more."""
+    """What one broker wrote to the registry arrives when it is not expected any more."""
     rows = world.registries[broker]
     healthy, rows.faults = rows.faults, replace(rows.faults, late=0.4, late_max_s=30.0)
     await world.clock.sleep_s(seconds)
@@ -167,7 +167,7 @@ async def _late_registry(world: World, seconds: float, broker: int) -> None:
 
 
 async def _kill_controller_in_a_takeover(world: World, broker: int) -> None:
-    """Kill a broker; once its chain is fenced, kill whoever acts as controller, some steps on."""
+    """Kill a broker; once its chain is fenced, some steps on kill the controller."""
     victim = world.primaries[broker]
     if victim is None or victim.log is None:
         return

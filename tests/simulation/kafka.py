@@ -122,7 +122,7 @@ class Wire(asyncio.Protocol):
 
     def _answered(self, frame: memoryview) -> None:
         if not self._pending:
-            self._world.violate("a broker answered what nobody asked")
+            self._world.violate("a broker answered what was not asked")
             return
         wanted, api, version, answer = self._pending.popleft()
         correlation_id, at = decode_response_header(frame, api, version)
@@ -239,7 +239,7 @@ class Client:
     async def leader_of(
         self, partition: Partition, *, is_stale: bool = False
     ) -> tuple[Wire, Place] | None:
-        """A connection to whoever leads it; None for now."""
+        """A connection to its leader; None for now."""
         place = await self.place_of(partition, is_stale=is_stale)
         wire = None if place is None else await self.wire_to_broker(place.leader)
         if place is not None and wire is None:

@@ -1,4 +1,4 @@
-"""What one seed does: which faults, how often, on what sizes. Each seed draws anew."""
+"""What one seed does: which faults, how often, on what sizes. Each seed draws for itself."""
 
 import random
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Plan:
     flips_bits: bool
     brokers: int = 1
     moves: bool = False
-    """Whether somebody moves partitions and changes their replicas all the time."""
+    """Whether an admin moves partitions and changes their replicas all the time."""
     replicas: int = 1
     """At most: each topic draws its own."""
     follower_reads: float = 0.0

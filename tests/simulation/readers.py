@@ -246,9 +246,7 @@ class Reader(Client):
         there = set(range(log_start, acked_end)).difference(history.edited(partition))
         acked = [world.timestamps[value] for at, value in known.items() if at in there]
         most = max(acked, default=-1)
-        # Where the first record with the largest of all times is deleted, none is found.
-        is_deleted = largest.offset < 0 and history.start_asked(partition) > 0
-        if not is_deleted and largest.timestamp < most:
+        if largest.timestamp < most:
             world.violate(f"largest timestamp {most} found {largest} {partition}")
         end = await self._list(partition, LATEST)
         if world.leases_hold:

@@ -42,10 +42,7 @@ async def _tell(world: World) -> None:
     await start_all(world)
     admin = Admin(world)
     await create_main(world, admin)
-    producers = [
-        Producer(world, f"p{number}", idempotent=number < world.plan.idempotent)
-        for number in range(world.plan.idempotent + world.plan.plain)
-    ]
+    producers = producers_of(world)
     async with asyncio.TaskGroup() as tasks:
         for client in (*producers, admin, *_others(world)):
             tasks.create_task(client.run())
@@ -67,6 +64,13 @@ async def create_main(world: World, admin: Admin) -> None:
         if world.primary is None or is_gone(world.primary):
             await world.start()
         await world.clock.sleep_s(0.1)
+
+
+def producers_of(world: World) -> list[Producer]:
+    return [
+        Producer(world, f"p{number}", idempotent=number < world.plan.idempotent)
+        for number in range(world.plan.idempotent + world.plan.plain)
+    ]
 
 
 def _others(world: World) -> list[Client]:

@@ -1,4 +1,4 @@
-"""One simulated world: stores, lives of brokers, clients, and somebody who means harm.
+"""One simulated world: stores, lives of brokers, clients, and an actor that does harm.
 
 Safety phase: faults, kills, twins, while clients send and read. Then everything is healed, one more
 broker starts, and it must get on: every client finishes, everything acknowledged is there.
@@ -83,7 +83,7 @@ class World:
         self.timestamps: dict[bytes, int] = {}
         self.lines: list[str] = []
         self.group_offsets: dict[int, int] = {}
-        """Of partitions of the main topic: what a group committed, as far as it was told so."""
+        """Of partitions of the main topic: what a group committed, as far as acknowledged."""
         self.group_leaders: dict[int, str] = {}
         """By generation of that group."""
         self.held_bytes_max = 0
@@ -120,7 +120,7 @@ class World:
         self.violations.append(text)
 
     def hear_alarm(self, record: logging.LogRecord) -> None:
-        """A broker told its operator of something that does not pass by itself: is it so?"""
+        """A broker warned its operator of something that does not pass by itself: is it so?"""
         text = f"{record.name}: {record.getMessage()}"
         if record.exc_info is not None:
             self.violate(f"{text} {record.exc_info[1]!r}")
@@ -137,7 +137,7 @@ class World:
             self.violate(f"false alarm: {text}")
 
     def runner(self, broker: int = BROKER_ID) -> StepRunner:
-        """For one life of a broker, or for somebody who reads by the same ways."""
+        """For one life of a broker, or for a reader by the same ways."""
         clock = self._new_clock()
         registry = RetryingRegistry(
             self.registries[broker],
@@ -284,7 +284,7 @@ class World:
             self.violate(f"{life.process.name} raised a false alarm: {error!r}")
 
     def _judge_fences(self) -> None:
-        """A broker stops for good only when somebody did fence it."""
+        """A broker stops for good only when another broker did fence it."""
         pairs = [(life, log) for life in self.lives for log in life.logs]
         for life, log in pairs:
             if not log.fenced.is_set() or log in self._fenced:
@@ -296,10 +296,10 @@ class World:
             is_open = ChainRow.of(chain).status is ChainStatus.OPEN
             row = BrokerRow.of(broker)
             is_named = row.epoch == log.epoch and row.status is not BrokerStatus.FENCED
-            # Whoever finds an opening whose maker is slow to raise the row seals that chain.
+            # A broker that finds an opening whose maker is slow to raise the row seals that chain.
             is_buried = self._has_seal(log.epoch)
             if is_open and is_named and not is_buried and not self.plan.flips_bits:
-                self.violate(f"rule 2: {life.process.name} says it was fenced, nobody did it")
+                self.violate(f"rule 2: {life.process.name} says it was fenced, no broker did it")
 
     def _judge_memory(self) -> None:
         for life in self.lives:
@@ -318,7 +318,7 @@ class World:
 
     @property
     def leases_hold(self) -> bool:
-        """Whether nobody was taken for dead while its lease ran: a twin with its lock may be."""
+        """Whether no broker was taken for dead while its lease ran: a twin with its lock may be."""
         return not self.seen["twin"]
 
     @property
@@ -356,7 +356,7 @@ class World:
         return audit(self.objects, self.rows)
 
     def end(self) -> None:
-        """Nobody is to start again while the last tasks are cancelled."""
+        """No broker is to start again while the last tasks are cancelled."""
         for life in self.lives:
             life.stop()
 

@@ -33,14 +33,14 @@ def main() -> None:
     )
     query.awaitTermination()
     create_view(spark, url, "orders", "all_orders")
-    told = {
+    reported = {
         "view": spark.sql("select count(leader_epoch) from all_orders").collect()[0][0],
         "session": type(spark).__module__,
         "batch": batch.count(),
         "columns": batch.columns,
         "stream": spark.read.parquet(f"{directory}/rows").count(),
     }
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(reported) + "\n")
     spark.stop()
 
 

@@ -29,12 +29,12 @@ def main() -> None:
     directory, *jars = sys.argv[1:]
     spark = _session(Path(directory), jars)
     with new_log(Path(directory) / "log") as log:
-        told = _told(spark, GrowingTopic(log))
-    sys.stdout.write(json.dumps(told) + "\n")
+        reported = _reported(spark, GrowingTopic(log))
+    sys.stdout.write(json.dumps(reported) + "\n")
     spark.stop()
 
 
-def _told(spark: SparkSession, topic: GrowingTopic) -> dict[str, Any]:
+def _reported(spark: SparkSession, topic: GrowingTopic) -> dict[str, Any]:
     wrong = []
     views: list[tuple[str, DataFrame, object]] = []
     for step in topic.story():
@@ -45,7 +45,7 @@ def _told(spark: SparkSession, topic: GrowingTopic) -> dict[str, Any]:
     wrong += [f"later: {step}" for step, rows, then in views[-4:] if digest_of(rows) != then]
     by_delta = table(spark, topic.url, "orders", history="delta")
     by_source = table(spark, topic.url, "orders", history="logstore")
-    told = {
+    reported = {
         "steps": len(views),
         "wrong": wrong,
         "columns": by_delta.columns,
@@ -58,15 +58,15 @@ def _told(spark: SparkSession, topic: GrowingTopic) -> dict[str, Any]:
         "files of partition 1": len(by_delta.where("partition = 1").inputFiles()),
     }
     spark.sql(f"optimize delta.`{delta_path(topic.url, topic.topic_id)}`").collect()
-    told["optimized"] = digest_of(table(spark, topic.url, "orders")) == topic.digest() and (
+    reported["optimized"] = digest_of(table(spark, topic.url, "orders")) == topic.digest() and (
         digest_of(table(spark, topic.url, "orders", history="logstore")) == topic.digest()
     )
     raise_log_start(Path(topic.url), topic.topic_id, 1, 50)
-    told["after log start"] = digest_of(table(spark, topic.url, "orders"))
-    told["after log start by the source"] = digest_of(
+    reported["after log start"] = digest_of(table(spark, topic.url, "orders"))
+    reported["after log start by the source"] = digest_of(
         table(spark, topic.url, "orders", history="logstore")
     )
-    return told
+    return reported
 
 
 def _session(directory: Path, jars: list[str]) -> SparkSession:

@@ -60,7 +60,7 @@ class GrowingTopic:
             self.append(3)
             yield f"committed {step}"
             self.mover.tell(snapshot)
-            yield f"told {step}"
+            yield f"published {step}"
             self.mover.trim()
             yield f"trimmed {step}"
 

@@ -69,7 +69,7 @@ def subscribe_pattern(reads: Reads) -> Seen:
         "of the whole name": reads.batch(subscribePattern="^order$"),
         "that matches nothing": reads.batch(subscribePattern="nowhere.*"),
         "a topic that comes later": [[list(found.values()) for found in before + after]],
-        "that nobody can read": reads.refused(lambda: reads.batch(subscribePattern="(")),
+        "that cannot be parsed": reads.refused(lambda: reads.batch(subscribePattern="(")),
         "a class that only Java has": reads.refused(
             lambda: reads.batch(subscribePattern=r"\p{Lower}rders")
         ),
@@ -341,8 +341,8 @@ def commit_group(reads: Reads) -> Seen:
     group = f"seen-by-tools-{reads.place.format}"
     options = {"commitGroup": group, "kafka.bootstrap.servers": reads.groups.bootstrap}
     reads.stream(**ORDERS, **EARLIEST, **options)
-    told = reads.groups.group_offsets(group)
-    return {"after the last batch": {f"{t}/{p}": offset for (t, p), offset in told.items()}}
+    reported = reads.groups.group_offsets(group)
+    return {"after the last batch": {f"{t}/{p}": offset for (t, p), offset in reported.items()}}
 
 
 def one_life(reads: Reads) -> Seen:

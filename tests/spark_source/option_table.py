@@ -188,8 +188,8 @@ CASES = (
         ("maxBytesPerTrigger",),
         STREAM,
         "none",
-        "about so many bytes of objects per batch; an object counts whole. Of several limits the "
-        "nearest rules",
+        "about so many stored bytes of the wanted partitions per batch; files of a table count "
+        "whole. Of several limits the nearest rules",
         seen.max_bytes,
         {"several batches": NO_SUCH},
         is_ours=True,

@@ -151,7 +151,7 @@ class LogstorePlace:
 
 
 def raise_log_start(directory: Path, topic_id: bytes, partition: int, before: int) -> None:
-    """In the registry, where readers look; the broker that leads the partition is not told."""
+    """In the registry, where readers look; the partition's leader is not informed."""
     rows = Backends(parse_location(str(directory))).rows("sqlite:registry.db", "create").blocking()
     try:
         place = partition_pk(topic_id, partition), partition_sk(topic_id, partition)

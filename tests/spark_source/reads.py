@@ -1,4 +1,4 @@
-"""Reads of one place with Spark, each told as a small value that two places can be compared by."""
+"""Reads of one place with Spark, each as a small value that two places can be compared by."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""A clock that moves only while somebody sleeps by it."""
+"""A clock that moves only while a caller sleeps by it."""
 
 from collections.abc import Callable
 

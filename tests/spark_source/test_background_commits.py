@@ -32,7 +32,7 @@ def test_a_broker_that_does_not_answer_holds_nothing_up_and_hears_the_newest_lat
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_group_whose_commit_fails_as_nobody_foresaw_is_told_again() -> None:
+def test_a_group_whose_commit_fails_unexpectedly_is_answered_again() -> None:
     class Broken:
         calls = 0
 
@@ -50,7 +50,7 @@ def test_a_group_whose_commit_fails_as_nobody_foresaw_is_told_again() -> None:
 
 
 def join_threads() -> None:
-    """Until what they raised has been told, in this test and not in the next one."""
+    """Until what they raised has been reported, in this test and not in the next one."""
     for thread in threading.enumerate():
         if thread.name == THREAD_NAME:
             thread.join(WAIT_S)

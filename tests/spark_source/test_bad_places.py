@@ -28,7 +28,7 @@ def initial(endpoint: str, time: SteppedTime) -> None:
 
 
 @pytest.mark.parametrize("code", ["ExpiredToken", "AccessDenied", "InvalidAccessKeyId"])
-def test_credentials_that_do_not_do_are_told_at_once(code: str) -> None:
+def test_credentials_that_do_not_do_are_reported_at_once(code: str) -> None:
     time = SteppedTime()
     with aws_environment(), saying_server() as server:
         server.say(400 if code == "ExpiredToken" else 403, code, f"{code} it is")

@@ -47,7 +47,7 @@ def test_batch_and_stream_read_alike_through_spark_connect(tmp_path: Path) -> No
         text=True,
     )
 
-    told = json.loads(answer.stdout.splitlines()[-1])
-    assert told["session"].startswith("pyspark.sql.connect")
-    assert (told["batch"], told["stream"], told["view"]) == (100, 100, 100)
-    assert told["columns"][:3] == ["key", "value", "topic"]
+    reported = json.loads(answer.stdout.splitlines()[-1])
+    assert reported["session"].startswith("pyspark.sql.connect")
+    assert (reported["batch"], reported["stream"], reported["view"]) == (100, 100, 100)
+    assert reported["columns"][:3] == ["key", "value", "topic"]

@@ -63,7 +63,7 @@ def test_a_broker_too_old_for_our_client_is_named_in_the_warning(
     assert "no common version of FindCoordinator: broker=0-5 ours=6" in warning
 
 
-def test_the_same_position_is_told_once_and_the_coordinator_is_asked_for_once(
+def test_the_same_position_is_committed_once_and_the_coordinator_is_looked_up_once(
     broker: ScriptedBroker,
 ) -> None:
     group = commits([broker.address])
@@ -80,7 +80,7 @@ def test_a_broker_that_is_away_is_passed_over(broker: ScriptedBroker) -> None:
     assert len(broker.commits) == 1
 
 
-def test_a_failure_is_told_once_and_tried_again_after_a_while(
+def test_a_failure_is_reported_once_and_tried_again_after_a_while(
     broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     time = SteppedTime()
@@ -97,9 +97,9 @@ def test_a_failure_is_told_once_and_tried_again_after_a_while(
 
     assert [found["orders", 0] for found in committed(broker)] == [0, 3, 3]
     assert broker.finds == 3, "who refused is not asked again without looking"
-    (told,) = caplog.messages
-    assert "group=lag" in told
-    assert "topic=orders partition=0 error=NOT_COORDINATOR" in told
+    (reported,) = caplog.messages
+    assert "group=lag" in reported
+    assert "topic=orders partition=0 error=NOT_COORDINATOR" in reported
 
 
 @pytest.mark.parametrize("why", ["no brokers", "registry", "no coordinator"])

@@ -18,7 +18,9 @@ from logstore.reading.table_ranges import (
 )
 from logstore.reading.task_plan import TASK_BYTES, plan_tasks
 from logstore.reading.tasks import Located
+from tests.logstore.reading.layouts import whole_segments
 
+NO_SEGMENTS = whole_segments(lambda *_: 0)
 TOPIC = bytes(16)
 MiB = 1 << 20
 
@@ -107,9 +109,9 @@ def test_grains_that_follow_each_other_join_to_what_was_cut(one: TableRange) -> 
 
 
 def test_a_file_without_statistics_weighs_what_it_is_in_the_range_that_wants_it() -> None:
-    nobody_knows = DataFile("x", 0, -1, 40 * MiB, 0, 2**63 - 1)
+    unknown = DataFile("x", 0, -1, 40 * MiB, 0, 2**63 - 1)
 
-    found = list(work_units([TableRange(TOPIC, 0, 0, 1000, (nobody_knows,))]))
+    found = list(work_units([TableRange(TOPIC, 0, 0, 1000, (unknown,))]))
 
     assert len(found) == 6
     assert found[-1].part.end == 1000
@@ -118,7 +120,7 @@ def test_a_file_without_statistics_weighs_what_it_is_in_the_range_that_wants_it(
 def test_a_large_table_is_shared_out_by_bytes_and_read_once_in_order() -> None:
     files = [data_file(1000 * n, 1000 * n + 999, 100 * MiB) for n in range(10)]
 
-    tasks = plan_tasks(Located([whole(*files)], ()), lambda *_: (), lambda _: (), parallelism=2)
+    tasks = plan_tasks(Located([whole(*files)], ()), NO_SEGMENTS, lambda _: (), parallelism=2)
 
     assert len(tasks) == 10 * 100 * MiB // TASK_BYTES + 1
     reached = 0
@@ -138,7 +140,7 @@ def test_a_hundred_thousand_small_files_are_planned_in_a_moment() -> None:
     part = table_range(snapshot, 0, 5, 999_999)
     assert part is not None
 
-    tasks = plan_tasks(Located([part], ()), lambda *_: (), lambda _: (), parallelism=2)
+    tasks = plan_tasks(Located([part], ()), NO_SEGMENTS, lambda _: (), parallelism=2)
 
     assert sum(len(one.files) for task in tasks for one in task.history) >= 100_000
     assert sum(one.end - one.start for task in tasks for one in task.history) == 999_994

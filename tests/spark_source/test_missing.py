@@ -70,7 +70,9 @@ def test_without_fail_on_data_loss_the_rest_is_read(planned: Planned) -> None:
     assert planned.offsets(fail_on_data_loss=False) == [2, 3, 4, 5]
 
 
-def test_a_topic_that_was_deleted_meanwhile_is_named_or_leaves_nothing(planned: Planned) -> None:
+def test_a_topic_that_was_deleted_during_the_run_is_named_or_leaves_nothing(
+    planned: Planned,
+) -> None:
     with LogOnDisk(planned.directory) as log:
         log.delete_topic("orders")
     planned.remove(COUNT)

@@ -1,4 +1,4 @@
-"""Tasks of one plan that run at any time later: whatever moves meanwhile, every row comes once.
+"""Tasks of one plan that run at any time later: whatever moves before, every row comes once.
 
 Safety rule 12: a task whose segments have moved resolves its own part, and no other's.
 """

@@ -163,7 +163,7 @@ def test_one_of_three_options_chooses_topics() -> None:
 
 
 def test_of_several_places_to_start_the_one_by_time_for_all_is_the_strongest() -> None:
-    offsets = {"startingOffsets": "nonsense that nobody looks at"}
+    offsets = {"startingOffsets": "nonsense that is not looked at"}
     by_time = {**offsets, "startingOffsetsByTimestamp": '{"orders":{"1":7}}'}
     strongest = parsed(Mode.STREAM, startingTimestamp="5", **by_time).starting
     weaker = parsed(Mode.STREAM, startingOffsetsByTimestampStrategy="LATEST", **by_time).starting
@@ -187,7 +187,7 @@ def test_durations_are_read_as_spark_reads_them(text: str, seconds: float) -> No
     assert parsed(maxTriggerDelay=text).trigger_delay_s == seconds
 
 
-def test_what_only_a_kafka_client_knows_is_taken_and_told() -> None:
+def test_what_only_a_kafka_client_knows_is_accepted_and_reported() -> None:
     client = {
         "kafka.bootstrap.servers": "h:9092",
         "kafka.group.id": "g",
@@ -195,12 +195,12 @@ def test_what_only_a_kafka_client_knows_is_taken_and_told() -> None:
         "fetchOffset.numRetries": "1",
         "groupIdPrefix": "p",
     }
-    told = tuple(sorted(name.lower() for name in client if name != "groupIdPrefix"))
+    reported = tuple(sorted(name.lower() for name in client if name != "groupIdPrefix"))
 
     assert parsed(Mode.STREAM, **client).without_effect == (
-        told[0],
+        reported[0],
         "kafka.bootstrap.servers",
-        *told[2:],
+        *reported[2:],
     )
     assert parsed(Mode.STREAM, commitGroup="g", **client).bootstrap == "h:9092"
     assert (
@@ -224,7 +224,7 @@ def test_every_option_is_found_by_a_near_miss() -> None:
             parsed(Mode.STREAM, **{name + "s_": "x"})
 
 
-def test_a_table_whose_options_spark_dropped_is_told_from_a_missing_option() -> None:
+def test_a_table_whose_options_spark_dropped_is_distinguished_from_a_missing_option() -> None:
     with pytest.raises(Invalid, match=r"drops the options of CREATE TABLE.*temporary view"):
         parse_options({}, Mode.BATCH)
 

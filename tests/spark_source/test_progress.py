@@ -234,7 +234,7 @@ def test_news_end_the_wait(log: LogOnDisk) -> None:
     assert time.passed_s < 0.2
 
 
-def test_what_passes_is_tried_again_and_what_stays_is_told(log: LogOnDisk) -> None:
+def test_what_passes_is_tried_again_and_what_stays_is_reported(log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
     log.append("orders", 0, batch(1))
     faults: list[LogstoreError] = [Throttled("slow down"), OutcomeUnknown("reset")]
@@ -440,7 +440,7 @@ def test_a_stream_goes_on_through_lives_of_the_broker(tmp_path: Path) -> None:
     assert found == [("orders", 0, n) for n in range(6)]
 
 
-def test_a_batch_reads_from_and_up_to_what_it_is_told(log: LogOnDisk) -> None:
+def test_a_batch_reads_from_and_up_to_the_offsets_it_is_given(log: LogOnDisk) -> None:
     log.create_topic("orders", 3)
     log.append_all([("orders", partition, batch(10)) for partition in range(3)])
     progress = progress_of(

@@ -185,8 +185,8 @@ def test_tasks_are_as_many_as_asked_for_and_read_everything_once(
 
 def test_another_life_of_the_topic_than_the_one_that_is_meant_is_refused(log: LogOnDisk) -> None:
     meant = log.create_topic("orders", 1).hex()
-    told = progress_of(log, startingOffsets="earliest", topicId=meant)
-    assert next_of(told.initial()) == {"0": 0}
+    reported = progress_of(log, startingOffsets="earliest", topicId=meant)
+    assert next_of(reported.initial()) == {"0": 0}
     log.delete_topic("orders")
     log.create_topic("orders", 1)
 

@@ -108,7 +108,7 @@ def test_snappy_as_java_frames_it_is_read(log: LogOnDisk) -> None:
     assert [row["value"] for row in rows_of(log.directory, "value")] == [b"v" * 50] * 3
 
 
-def test_append_time_is_told_as_type_1(log: LogOnDisk) -> None:
+def test_append_time_is_reported_as_type_1(log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
     batch = encode_batch(records_of([(None, b"v")] * 2, timestamp=5))
     log.append_all([("orders", 0, batch)], append_time_ms=TIME_MS)

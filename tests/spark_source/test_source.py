@@ -105,7 +105,7 @@ def test_the_partition_that_spark_makes_of_none_is_empty(tmp_path: Path) -> None
     assert list(reader.read(InputPartition(None))) == []
 
 
-def test_a_limit_is_told_to_spark(tmp_path: Path) -> None:
+def test_a_limit_is_reported_to_spark(tmp_path: Path) -> None:
     def limit(**options: str) -> object:
         reader = source(tmp_path, **options).streamReader(SCHEMA)
         assert isinstance(reader, StreamReader)
@@ -119,7 +119,7 @@ def test_a_limit_is_told_to_spark(tmp_path: Path) -> None:
     assert limit(minOffsetsPerTrigger="5", maxOffsetsPerTrigger="7") == ReadMaxRows(7)
 
 
-def test_options_without_effect_are_told_once_by_the_process_that_plans(
+def test_options_without_effect_are_reported_once_by_the_process_that_plans(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with LogOnDisk(tmp_path / "log") as log:
@@ -130,11 +130,11 @@ def test_options_without_effect_are_told_once_by_the_process_that_plans(
     for _ in range(2):
         start = stream.latestOffset(start, ReadAllAvailable())
 
-    (told,) = caplog.messages
-    assert told.endswith(": kafka.bootstrap.servers, kafka.fetch.max.bytes")
+    (reported,) = caplog.messages
+    assert reported.endswith(": kafka.bootstrap.servers, kafka.fetch.max.bytes")
 
 
-def test_a_group_is_told_what_is_done_and_never_where_a_query_began(tmp_path: Path) -> None:
+def test_a_group_gets_what_is_done_and_never_where_a_query_began(tmp_path: Path) -> None:
     with LogOnDisk(tmp_path / "log") as log, scripted_broker() as broker:
         log.create_topic("orders", 1)
         log.append("orders", 0, encode_batch(records_of([(None, b"v")] * 3, timestamp=1)))

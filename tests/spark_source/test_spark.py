@@ -111,7 +111,7 @@ def test_a_batch_reads_every_record_of_every_life_and_codec(
     assert rows.select("topic", "timestampType").distinct().collect() == [("orders", 0)]
 
 
-def test_a_batch_reads_the_offsets_it_is_told_and_nothing_where_there_is_nothing(
+def test_a_batch_reads_the_offsets_it_is_given_and_nothing_where_there_is_nothing(
     spark: SparkSession, log: LogOnDisk
 ) -> None:
     log.create_topic("orders", 2)
@@ -119,11 +119,11 @@ def test_a_batch_reads_the_offsets_it_is_told_and_nothing_where_there_is_nothing
     log.append("orders", 0, numbered(0, 50))
     log.append("orders", 1, numbered(50, 50))
 
-    told = {
+    reported = {
         "startingOffsets": '{"orders":{"0":40}}',
         "endingOffsets": '{"orders":{"0":45,"1":1}}',
     }
-    rows = batch_reader(spark, log, **told).load().select("partition", "offset").collect()
+    rows = batch_reader(spark, log, **reported).load().select("partition", "offset").collect()
     assert sorted(rows) == [*((0, n) for n in range(40, 45)), (1, 0)]
 
 
@@ -171,7 +171,7 @@ def test_sql_and_more_partitions(spark: SparkSession, log: LogOnDisk) -> None:
         ({"path": "/nowhere"}, "no log here: url=/nowhere"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_what_is_wrong_is_reported_in_one_line(
     spark: SparkSession, log: LogOnDisk, options: dict[str, str], says: str
 ) -> None:
     log.create_topic("orders", 1)
@@ -388,11 +388,11 @@ def test_a_killed_driver_loses_nothing_and_doubles_nothing(
     )
     try:
         assert driver.stdout is not None
-        told = [driver.stdout.readline() for _ in range(3)]
+        reported = [driver.stdout.readline() for _ in range(3)]
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.communicate()
-    assert told == ["batch 0\n", "batch 1\n", "batch 2\n"]
+    assert reported == ["batch 0\n", "batch 1\n", "batch 2\n"]
     log.append_all([("orders", n % 3, numbered(10 * n, 10)) for n in range(200, 210)])
 
     run_available(stream_reader(spark, log).load(), checkpoint, output)
@@ -459,7 +459,7 @@ def test_a_topic_created_again_stops_a_query_unless_it_may_lose_data(
     assert numbers_in(spark, output) == list(range(13))
 
 
-def test_a_stream_has_no_end_to_be_told(spark: SparkSession, log: LogOnDisk) -> None:
+def test_a_stream_has_no_end_to_be_given(spark: SparkSession, log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
     rows = stream_reader(spark, log, endingOffsets="latest").load()
 

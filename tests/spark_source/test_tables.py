@@ -1,4 +1,4 @@
-"""Snapshots of tables: looked at when there is a reason to, and never taken for newer than told."""
+"""Snapshots of tables: looked at when there is a reason to, never taken for newer than they are."""
 
 import pytest
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from logstore.errors import Corrupt, NotFound, Refused
+from logstore.formats.table_row import TABLE
 from logstore.history.names import table_key
-from logstore.reading.log_metadata import LogMetadata
+from logstore.ports.registry import Row
+from logstore.reading.log_metadata import LogMetadata, OpenReadable
 from logstore.reading.missing import Resolver
 from logstore.reading.snapshots import OpenTables, SnapshotSource, open_tables
 from logstore.reading.task_rows import read_rows
@@ -19,7 +22,8 @@ from logstore.reading.tasks import ReadTask
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from logstore.wiring.open import open_objects
+from logstore.runners.step_runner import RegistryReads
+from logstore.wiring.open import ReadableLog, open_objects, open_readable
 from spark_source.options import Mode, parse_options
 from spark_source.planning.schema import TYPES
 from spark_source.progress import Plan, Progress
@@ -52,13 +56,23 @@ class Topic:
         return self.progress(Mode.BATCH, **options).batch()
 
     def progress(
-        self, mode: Mode = Mode.STREAM, open_tables: OpenTables = open_tables, /, **options: str
+        self,
+        mode: Mode = Mode.STREAM,
+        open_tables: OpenTables = open_tables,
+        open_log: OpenReadable = open_readable,
+        /,
+        **options: str,
     ) -> Progress:
         given = {"path": str(self.directory), "subscribe": "orders", **options}
         parsed = parse_options(given, mode)
         time = SteppedTime()
         survey = LogMetadata(
-            parsed.url, parsed.topics, clock=time, sleep_s=time.pass_s, open_tables=open_tables
+            parsed.url,
+            parsed.topics,
+            clock=time,
+            sleep_s=time.pass_s,
+            open_log=open_log,
+            open_tables=open_tables,
         )
         return Progress(parsed, survey, 2)
 
@@ -302,6 +316,47 @@ def test_records_deleted_while_a_batch_of_a_stream_is_planned_end_the_query(topi
         progress.between(start, end)
 
 
+class DeletedBetween:
+    """A registry; records are deleted, others moved, between its rows and its table pointers."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic: Topic | None = topic
+        self._rows: RegistryReads | None = None
+
+    def open(self, url: str, storage: Mapping[str, str]) -> ReadableLog:
+        log = open_readable(url, storage)
+        self._rows = log.runner.registry
+        return replace(log, runner=replace(log.runner, registry=self))
+
+    def get(self, pk: str, sk: str) -> Row | None:
+        assert self._rows is not None
+        return self._rows.get(pk, sk)
+
+    def query(self, pk: str, prefix: str = "") -> Sequence[tuple[str, Row]]:
+        assert self._rows is not None
+        topic = self._topic
+        if pk == TABLE and topic is not None:
+            self._topic = None
+            for partition in range(PARTITIONS):
+                raise_log_start(topic.directory, topic.topic_id, partition, 15)
+            topic.mover.move()
+        return self._rows.query(pk, prefix)
+
+
+def test_records_deleted_before_a_batch_is_planned_end_the_query_if_it_plans_no_task(
+    topic: Topic,
+) -> None:
+    """No file of the table holds them, and segments are not asked below the table's end."""
+    topic.append(5)
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
+    progress = topic.progress(Mode.STREAM, open_tables, DeletedBetween(topic).open, **options)
+    start = progress.initial()
+    end = progress.latest(start, is_limited=True)
+
+    with pytest.raises(Refused, match="partition=0"):
+        progress.between(start, end)
+
+
 def test_records_deleted_while_a_dataframe_is_planned_end_it_if_its_options_name_them(
     topic: Topic,
 ) -> None:
@@ -338,7 +393,7 @@ def test_records_deleted_while_a_task_looks_for_its_file_end_it(topic: Topic) ->
         missing.file(history[0], 0)
 
 
-def test_a_table_that_went_back_is_told(topic: Topic) -> None:
+def test_a_table_that_went_back_is_reported(topic: Topic) -> None:
     topic.append(5)
     topic.mover.move()
     entries = sorted((topic.directory / table_key(topic.topic_id) / "_delta_log").glob("*.json"))
@@ -348,7 +403,7 @@ def test_a_table_that_went_back_is_told(topic: Topic) -> None:
         topic.plan()
 
 
-def test_segments_in_neither_tier_are_told_and_never_passed_over(topic: Topic) -> None:
+def test_segments_in_neither_tier_are_reported_and_never_passed_over(topic: Topic) -> None:
     topic.append(20)
     plan = topic.plan()
     topic.mover.move({0: 50, 1: 50, 2: 50})

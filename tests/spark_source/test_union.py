@@ -57,7 +57,7 @@ def test_reads_beside_a_running_compaction_see_one_moment_each(
                 topic.append(5)
                 topic.mover.move()
                 topic.mover.trim()
-        except BaseException as error:  # noqa: BLE001 - told below
+        except BaseException as error:  # noqa: BLE001 - reported below
             failures.append(error)
 
     thread = threading.Thread(target=compact)
@@ -120,11 +120,11 @@ def test_delta_reads_history_pruned_by_filters_and_the_tail_follows_it(tmp_path:
         text=True,
     )
 
-    told = json.loads(answer.stdout.splitlines()[-1])
-    assert told["wrong"] == []
-    assert told["steps"] == 8
-    assert told["columns"] == list(TABLE_COLUMNS)
-    assert told["schemas differ"] == []
-    assert told["files of partition 1"] < told["files"]
-    assert told["after log start"] == told["after log start by the source"]
-    assert told["optimized"]
+    reported = json.loads(answer.stdout.splitlines()[-1])
+    assert reported["wrong"] == []
+    assert reported["steps"] == 8
+    assert reported["columns"] == list(TABLE_COLUMNS)
+    assert reported["schemas differ"] == []
+    assert reported["files of partition 1"] < reported["files"]
+    assert reported["after log start"] == reported["after log start by the source"]
+    assert reported["optimized"]

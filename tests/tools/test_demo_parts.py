@@ -87,7 +87,7 @@ def test_a_doubled_flight_is_named(number: int) -> None:
     assert "breaks its sequence at offset 99" in found[1]
 
 
-def test_a_flight_nobody_sent_is_named() -> None:
+def test_a_flight_that_was_never_sent_is_named() -> None:
     assert faults([*SENT, Row(0, 99, 3, IDS[0]._replace(flight=77))], IDS) == [
         "1 unknown flights: UA 77 of 2013-01-01T10:00:00Z"
     ]

@@ -50,6 +50,7 @@ def fail_always(root: Path) -> None:
     (root / "tests/test_add.py").write_text(TEST_ADD.replace("== 5", "== 6"))
 
 
+@pytest.mark.slow
 def test_a_bug_that_a_test_notices_is_proven(root: Path) -> None:
     proof = prove(read_bug(plant(root, "a - b")), root)
 

@@ -1,11 +1,12 @@
 """What `make test` counts, and which Java is new enough for Spark."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tools.java import major_version, why_no_java
-from tools.tiers import Counts, read_report
+from tools.tiers import TESTS, TIERS, Counts, marked_files, read_report
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests">
@@ -22,6 +23,16 @@ def test_a_report_is_summed_by_outcome(tmp_path: Path) -> None:
 
 def test_without_a_report_nothing_has_passed(tmp_path: Path) -> None:
     assert read_report(tmp_path / "report.xml") == Counts()
+
+
+@pytest.mark.parametrize("mark", [tier.mark for tier in TIERS if tier.mark])
+def test_a_tier_collects_each_file_that_has_its_mark(mark: str) -> None:
+    """No other module gives one, and none is given by another name."""
+    files = marked_files(mark)
+    assert files
+    given = re.compile(rf"mark\.{mark}\b")
+    giving = {str(path) for path in TESTS.rglob("*.py") if given.search(path.read_text())}
+    assert giving == set(files)
 
 
 def test_the_sum_of_counts_always_names_passed_and_failed() -> None:

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tools.unused import ROOT, unused
 
 USED_ELSEWHERE = {
     "broker.http.catalogue.PROCESS": "the process metrics that prometheus_client adds: a test "
     "compares the list with what a broker answers",
+    "broker.process.log_writer.LogWriter.emit": "`logging` calls it",
     "logstore.formats.partition_state.pack_producer": "the encoder beside its decoder: tests "
     "make any state",
     "logstore.objects.faulty.FaultyBlockingStore": "part of the test kit that we ship",
@@ -18,6 +21,7 @@ USED_ELSEWHERE = {
 }
 
 
+@pytest.mark.slow
 def test_the_product_has_no_code_that_only_tests_use() -> None:
     found = unused(ROOT)
 

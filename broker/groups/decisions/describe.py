@@ -1,6 +1,6 @@
 """Groups as clients see them: DescribeGroups and ListGroups. Pure."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from broker.groups.decisions.group import Group, Member, Phase
@@ -31,10 +31,10 @@ def describe(group: Group | None) -> Described:
     return Described(group.phase.value, group.type_now, protocol, members)
 
 
-def listed(groups: Iterable[Group], states: Collection[str], types: Collection[str]) -> list[Group]:
-    """Those in one of `states` and of one of `types`; none given: any. Case does not matter."""
-    wanted_states = {state.lower() for state in states}
+def list_filter(states: Collection[str], types: Collection[str]) -> Callable[[Group], bool]:
+    """Lists groups in one of `states` and of one of `types`; none given: any. Case is ignored."""
     wanted_types = {kind.lower() for kind in types}
     if wanted_types and CLASSIC not in wanted_types:
-        return []
-    return [g for g in groups if not wanted_states or g.phase.value.lower() in wanted_states]
+        return lambda _: False
+    wanted_states = {state.lower() for state in states}
+    return lambda group: not wanted_states or group.phase.value.lower() in wanted_states

@@ -2,7 +2,7 @@
 
 The C files beside this one are built where a compiler is there when the package is installed. Every
 caller has a twin in Python, which does the same more slowly; `LOGSTORE_NATIVE=0` chooses that one.
-Only the modules of `logstore.records` choose.
+Only the modules of `logstore.records` and `logstore.formats.body_order` choose.
 
 The extension refuses what is odd with a `ValueError` and without a reason: the twin then reads the
 same, and names the fault.
@@ -22,7 +22,7 @@ Sizes = tuple[int, int, int, int, int, int, int, int, int]
 """Rows; null keys, bytes of keys; the same of values; headers, bytes of their names, nulls among
 their values, bytes of these."""
 
-INTERFACE = 3
+INTERFACE = 4
 """Of what the extension offers; one that was built from other sources is not used."""
 
 
@@ -96,6 +96,14 @@ class Codec(Protocol):
     ) -> tuple[int, int, list[int], int, list[int]]:
         """The largest timestamp; how many records have no key, and the numbers of the first
         `limit`; the same of those whose timestamp is out of range. Errors as above."""
+
+    def order_body(
+        self, entries: Bytes, /
+    ) -> tuple[bytes, bytes, list[tuple[bytes, bytes]]] | None:
+        """As `logstore.formats.body_order`: pieces, positions, positions by packed epoch key."""
+
+    def gather(self, target: Bytes, source: Bytes, pieces: Bytes, /) -> None:
+        """Fill `target` with pieces of `source`."""
 
 
 def _chosen() -> Codec | None:

@@ -85,6 +85,11 @@ PyObject *py_encode_rows(PyObject *module, PyObject *arguments);
 PyObject *py_look_up(PyObject *module, PyObject *arguments);
 PyObject *py_check_records(PyObject *module, PyObject *arguments);
 
+/* order.c */
+
+PyObject *py_order_body(PyObject *module, PyObject *entries);
+PyObject *py_gather(PyObject *module, PyObject *arguments);
+
 /* memory that Python lends: a column of an Arrow array, as (start, validity, ends, data) */
 
 typedef struct {

@@ -102,9 +102,9 @@ class DynamoClient:
         if self._region is not None:
             return self._region
         with self._lock:
-            found = self._opened_session().get_config_variable("region")
+            configured_region = self._opened_session().get_config_variable("region")
         # Other AWS tools read AWS_REGION first; botocore knows only the older name.
-        return os.environ.get("AWS_REGION") or found
+        return os.environ.get("AWS_REGION") or configured_region
 
     def close(self) -> None:
         """Calls under way end as they would have."""

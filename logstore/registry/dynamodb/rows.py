@@ -55,16 +55,16 @@ class BlockingDynamoRows:
                 return []  # past everything that begins with the prefix
             if after:
                 request["ExclusiveStartKey"] = encode_key(pk, after)
-        found: list[tuple[str, Row]] = []
-        while len(found) < limit:  # a page of the service ends at 1 MiB, whatever the limit
+        rows: list[tuple[str, Row]] = []
+        while len(rows) < limit:  # a page of the service ends at 1 MiB, whatever the limit
             answer = self._client.call(
-                "query", writes=False, **request, Limit=limit - len(found), ConsistentRead=True
+                "query", writes=False, **request, Limit=limit - len(rows), ConsistentRead=True
             )
-            found += map(decode_item, answer.get("Items", ()))
+            rows += map(decode_item, answer.get("Items", ()))
             if not answer.get("LastEvaluatedKey"):
                 break
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-        return found
+        return rows
 
     def put_if(
         self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str

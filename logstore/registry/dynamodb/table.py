@@ -53,7 +53,7 @@ class KeySpec:
             each["AttributeName"]: each["AttributeType"]
             for each in described.get("AttributeDefinitions", ())
         }
-        found = {
+        schema = {
             each["KeyType"]: (each["AttributeName"], types.get(each["AttributeName"]))
             for each in described.get("KeySchema", ())
         }
@@ -61,7 +61,7 @@ class KeySpec:
             "HASH": (self.hash_name, self.hash_type),
             "RANGE": (self.range_name, self.range_type),
         }
-        return None if found == wanted else f"found={_text(found)} wanted={_text(wanted)}"
+        return None if schema == wanted else f"found={_text(schema)} wanted={_text(wanted)}"
 
 
 def ensure_table(

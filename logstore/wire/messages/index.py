@@ -41,10 +41,13 @@ APIS = (
     (45, "alter_partition_reassignments", "AlterPartitionReassignments", 0, 1, 0, (1,)),
     (46, "list_partition_reassignments", "ListPartitionReassignments", 0, 0, 0, ()),
     (47, "offset_delete", "OffsetDelete", 0, 0, None, ()),
+    (48, "describe_client_quotas", "DescribeClientQuotas", 0, 1, 1, ()),
+    (50, "describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0, ()),
     (55, "describe_quorum", "DescribeQuorum", 0, 2, 0, ()),
     (60, "describe_cluster", "DescribeCluster", 0, 2, 0, ()),
     (61, "describe_producers", "DescribeProducers", 0, 0, 0, ()),
     (64, "unregister_broker", "UnregisterBroker", 0, 0, 0, ()),
+    (66, "list_transactions", "ListTransactions", 0, 2, 0, ()),
     (74, "list_config_resources", "ListConfigResources", 0, 1, 0, ()),
     (75, "describe_topic_partitions", "DescribeTopicPartitions", 0, 0, 0, ()),
 )

@@ -1,4 +1,4 @@
-"""Stored data that cannot be served is told, but not each time that a client asks."""
+"""Stored data that cannot be served is reported, but not each time that a client asks."""
 
 import pytest
 
@@ -35,19 +35,21 @@ def test_it_names_the_place_the_trouble_and_what_to_do(caplog: pytest.LogCapture
     assert "logstore fsck" in line
 
 
-def test_the_same_trouble_is_told_again_after_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_same_trouble_is_reported_again_after_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     lost = [NotFound("no object")] * 9
 
     assert len(tell(caplog, *lost, every_s=AGAIN_S / 4)) == 3
 
 
-def test_each_trouble_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_trouble_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     errors = (Corrupt("a"), NotFound("b"), Refused("c"), Corrupt("a"))
 
     assert len(tell(caplog, *errors)) == 3
 
 
-def test_what_passes_by_itself_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_passes_by_itself_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     assert tell(caplog, Retryable("the store is busy")) == []
 
 

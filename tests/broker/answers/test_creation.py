@@ -35,7 +35,7 @@ def test_partitions_are_placed_again_where_the_chosen_broker_died() -> None:
     assert cluster.tried == [2, 3, 1]
 
 
-def test_a_client_that_chose_no_broker_is_told_to_try_again() -> None:
+def test_a_client_that_chose_no_broker_has_to_try_again() -> None:
     cluster = Cluster([7] * PLACEMENTS_MAX)
     with pytest.raises(Retryable, match="try again") as raised:
         run(make_placed(cluster.make, [[2]], cluster.place))
@@ -43,7 +43,7 @@ def test_a_client_that_chose_no_broker_is_told_to_try_again() -> None:
     assert len(cluster.tried) == PLACEMENTS_MAX
 
 
-def test_a_client_that_chose_a_dead_broker_is_told_so() -> None:
+def test_a_client_that_chose_a_dead_broker_is_answered_so() -> None:
     cluster = Cluster([])
     with pytest.raises(Invalid) as raised:
         run(make_placed(cluster.make, [[2]], None))

@@ -87,7 +87,7 @@ def test_the_thread_ends_with_its_connection() -> None:
         checks.check(large, COMPACTED, NOW_MS)
 
 
-def test_a_batch_that_nobody_looked_at_is_to_be_sent_again() -> None:
+def test_a_batch_that_was_not_checked_is_to_be_sent_again() -> None:
     with pytest.raises(Retryable, match="send it again"):
         RecordChecks().check(batch(b"k", 1), COMPACTED, NOW_MS)
 

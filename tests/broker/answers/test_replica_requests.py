@@ -72,8 +72,8 @@ def test_the_preferred_leader_is_elected_if_it_lives_and_does_not_lead() -> None
     assert gone == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_an_unclean_election_is_for_partitions_nobody_leads() -> None:
+def test_an_unclean_election_is_for_partitions_without_a_leader() -> None:
     assert elect(ROW, Election.UNCLEAN, {2}) == Placement((1, 2), (), 2)
     assert refusal(lambda: elect(ROW, Election.UNCLEAN, {1})) == ErrorCode.ELECTION_NOT_NEEDED
-    nobody = refusal(lambda: elect(ROW, Election.UNCLEAN, {3}))
-    assert nobody == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    refused = refusal(lambda: elect(ROW, Election.UNCLEAN, {3}))
+    assert refused == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -169,7 +169,7 @@ class Node:
         }
 
     async def write(self, topic: str, partition: int) -> None:
-        """Append one record to what this broker leads; nobody waits for its commit."""
+        """Append one record to what this broker leads, without waiting for its commit."""
         leader = self.topic(topic).leaders[partition]
         data = memoryview(encode_batch([Record(0, EPOCH_MS, None, b"value")]))
         leader.append(data, check_batch(data, 0, len(data)))

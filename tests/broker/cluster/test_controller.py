@@ -315,7 +315,7 @@ def test_rows_that_were_lost_are_not_taken_for_what_died_half_done(lost: str) ->
     play(story)
 
 
-def test_a_move_that_its_leader_never_heard_of_is_told_again() -> None:
+def test_a_move_that_its_leader_never_heard_of_is_sent_again() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.start(1, 2)
         await cluster.create_topic("orders", [1, 2])

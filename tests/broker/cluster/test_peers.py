@@ -89,7 +89,7 @@ def play(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
 
 
-def test_a_process_whose_port_refuses_is_told_as_gone() -> None:
+def test_a_process_whose_port_refuses_is_reported_as_gone() -> None:
     async def story() -> None:
         there = Listening()
         await there.open()
@@ -120,7 +120,7 @@ def test_a_connection_that_ends_while_the_port_accepts_tells_nothing() -> None:
     play(story())
 
 
-def test_a_broker_that_is_not_where_it_says_is_told_of_once(
+def test_a_broker_that_is_not_where_it_says_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story() -> None:
@@ -188,7 +188,7 @@ def test_who_is_watched_no_more_is_let_go() -> None:
     play(story())
 
 
-def test_a_new_life_of_a_broker_is_connected_to_anew() -> None:
+def test_a_new_life_of_a_broker_gets_a_new_connection() -> None:
     async def story() -> None:
         there = Listening()
         await there.open()

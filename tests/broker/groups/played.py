@@ -158,7 +158,7 @@ class Play:
         while not all(token in self.answers for token in tokens):
             members = list(self.group.members.values())
             waiting = [m for m in members if m.joining is None]
-            assert waiting, "nobody is missing, and nobody is answered"
+            assert waiting, "no member is missing, and none is answered"
             for member in waiting:
                 self.ask_join(member.member_id, instance_id=member.instance_id)
         generation = self.group.generation

@@ -71,10 +71,10 @@ def put(coordinator: Coordinator, offset: int, partition: int = 0, group: str = 
 
 
 def codes(coordinator: Coordinator) -> list[ErrorCode]:
-    """What is told of a commit, once something is."""
-    told: list[ErrorCode] = []
-    coordinator.when_safe(told.append)
-    return told
+    """The codes that a commit is answered with, once it is."""
+    reported: list[ErrorCode] = []
+    coordinator.when_safe(reported.append)
+    return reported
 
 
 def only(box: Box) -> Joined | Synced:
@@ -95,25 +95,25 @@ def test_nothing_is_answered_before_it_is_committed() -> None:
         bench.log.commit()
         assert only(sync).code == 0
         put(coordinator, 5)
-        told = codes(coordinator)
-        assert told == []
+        reported = codes(coordinator)
+        assert reported == []
         bench.log.commit()
-        assert told == [ErrorCode.NONE]
+        assert reported == [ErrorCode.NONE]
         assert codes(coordinator) == [ErrorCode.NONE], "nothing is on its way"
 
     play(story)
 
 
-def test_a_commit_that_takes_too_long_is_told_so() -> None:
+def test_a_commit_that_takes_too_long_is_answered_so() -> None:
     async def story(bench: Bench) -> None:
         coordinator = await bench.loaded()
         bench.log.commits_at_once = False
         put(coordinator, 5)
-        told = codes(coordinator)
+        reported = codes(coordinator)
         await VirtualClock().sleep_s(COMMIT_TIMEOUT_S + 0.1)
-        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert reported == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         bench.log.commit()
-        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert reported == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
     play(story)
 
@@ -201,7 +201,7 @@ def test_who_leads_no_more_ends_loading_and_has_loaded_nothing() -> None:
         async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
             tasks.create_task(coordinator.load())
             await VirtualClock().sleep_s(0.5)
-            log.is_led = False  # fenced, and nobody has said so yet
+            log.is_led = False  # fenced, and the coordinator does not know yet
         assert not coordinator.is_loaded
 
     play(story)
@@ -220,7 +220,7 @@ def test_a_load_that_fails_is_tried_again() -> None:
     play(story)
 
 
-def test_a_partition_that_is_lost_answers_everybody_who_waits() -> None:
+def test_a_partition_that_is_lost_answers_all_that_wait() -> None:
     async def story(bench: Bench) -> None:
         coordinator = await bench.loaded()
         ask_join(coordinator)
@@ -237,10 +237,10 @@ def test_a_partition_that_is_lost_answers_everybody_who_waits() -> None:
         coordinator.join("g", ask)
         bench.log.commits_at_once = False
         put(coordinator, 5, group="other")
-        told = codes(coordinator)
+        reported = codes(coordinator)
         bench.log.lose()
         assert only(waiting).code == ErrorCode.NOT_COORDINATOR
-        assert told == [ErrorCode.NOT_COORDINATOR]
+        assert reported == [ErrorCode.NOT_COORDINATOR]
         assert codes(coordinator) == [ErrorCode.NOT_COORDINATOR]
 
     play(story)
@@ -249,7 +249,7 @@ def test_a_partition_that_is_lost_answers_everybody_who_waits() -> None:
 def test_an_append_that_is_refused_ends_the_coordinator() -> None:
     async def story(bench: Bench) -> None:
         coordinator = await bench.loaded()
-        bench.log.is_led = False  # and nobody has told yet
+        bench.log.is_led = False  # and it does not know yet
         join = ask_join(coordinator)
         assert only(join).code == ErrorCode.NOT_COORDINATOR
         assert coordinator.is_retired
@@ -278,7 +278,7 @@ def test_many_commits_leave_little_to_load() -> None:
     play(story)
 
 
-def test_what_changes_while_keys_are_written_anew_prevails() -> None:
+def test_what_changes_while_keys_are_written_again_prevails() -> None:
     async def story(bench: Bench) -> None:
         coordinator = await bench.loaded()
         partitions = 1200  # more than one batch
@@ -301,8 +301,8 @@ def test_what_changes_while_keys_are_written_anew_prevails() -> None:
     play(story)
 
 
-def test_a_member_that_has_left_is_written_anew_until_a_record_tells_that_it_is_gone() -> None:
-    """Else a restart would find a whole generation, in which nobody has that member's share."""
+def test_a_member_that_has_left_is_written_again_until_a_record_says_that_it_is_gone() -> None:
+    """Else a restart would find a whole generation, in which no member has that one's share."""
 
     async def story(bench: Bench) -> None:
         first = await bench.loaded()
@@ -371,7 +371,7 @@ def test_old_offsets_are_swept_away() -> None:
         (SEGMENTS_FLOOR + 1, SEGMENTS_FLOOR + 1, SEGMENTS_FLOOR + 1, False),
     ],
 )
-def test_keys_are_written_anew_when_the_dead_outnumber_them(
+def test_keys_are_written_again_when_the_dead_outnumber_them(
     records: int, segments: int, live: int, is_wanted: bool
 ) -> None:
     assert is_due(LogShape(records, segments), live) is is_wanted

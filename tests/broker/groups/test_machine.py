@@ -1,8 +1,8 @@
 """Any order of requests, silence, restarts and time: what must hold, holds; and it goes on.
 
 Safety: a generation has one leader and one part per member, is never given to two sets of members,
-and never goes back; nobody is forgotten without leaving, being late, or being replaced. Liveness:
-once members do what clients do, the group becomes stable.
+and never goes back; no member is forgotten without leaving, being late, or being replaced.
+Liveness: once members do what clients do, the group becomes stable.
 """
 
 from hypothesis import settings
@@ -83,7 +83,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.listen()
 
     @rule(number=st.sampled_from(CLIENTS))
-    def dies_and_starts_anew(self, number: int) -> None:
+    def dies_and_starts_again(self, number: int) -> None:
         self.clients[number] = Client(number)
 
     @rule(ms=st.sampled_from([1, 1000, 3000, SESSION_MS, REBALANCE_MS]))
@@ -92,7 +92,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.listen()
 
     @rule()
-    def the_coordinator_starts_anew(self) -> None:
+    def the_coordinator_starts_again(self) -> None:
         self.play.restart()
         for client in self.clients:
             client.join = client.sync = None
@@ -159,7 +159,7 @@ class GroupMachine(RuleBasedStateMachine):
         for member in group.members.values():
             waits = member.joining is not None or member.syncing is not None
             assert waits or member.session_due_ms < NO_DEADLINE, "a member that never ends"
-        assert group.wake_ms <= min(group.deadlines()), "nobody will wake it"
+        assert group.wake_ms <= min(group.deadlines()), "nothing will wake it"
 
     @invariant()
     def a_restart_would_find_the_same(self) -> None:

@@ -17,12 +17,14 @@ from tools.full_wire import APIS, Connection
 def test_every_version_tells_the_table(client: Connection, version: int) -> None:
     request = ApiVersionsRequest("some-client", "1.2.3")
     response: ApiVersionsResponse = client.call(API_VERSIONS, request, version)
-    told = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    reported = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
 
     assert response.error_code == 0
-    assert set(told) == set(HANDLERS)
-    assert told[PRODUCE] == (0, 13)  # 0 to 2 are refused when used
-    assert all(told[key] == (h.version_min, h.version_max) for key, h in HANDLERS.items() if key)
+    assert set(reported) == set(HANDLERS)
+    assert reported[PRODUCE] == (0, 13)  # 0 to 2 are refused when used
+    assert all(
+        reported[key] == (h.version_min, h.version_max) for key, h in HANDLERS.items() if key
+    )
     assert not response.supported_features and not response.finalized_features
 
 
@@ -54,7 +56,9 @@ def test_an_unknown_version_is_answered_with_a_version_0_body(client: Connection
 
 
 @pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("a", "1\n"), ("-a", "1")])
-def test_a_client_that_misnames_itself_is_told(client: Connection, name: str, version: str) -> None:
+def test_a_client_that_misnames_itself_is_refused(
+    client: Connection, name: str, version: str
+) -> None:
     response = client.call(API_VERSIONS, ApiVersionsRequest(name, version), 3)
 
     assert response.error_code == ErrorCode.INVALID_REQUEST

@@ -118,7 +118,9 @@ def test_an_assignment_to_a_live_broker_is_taken(running: Running, client: Conne
     assert (result.error_code, known.partition_count) == (0, 3)
 
 
-def test_growth_that_takes_long_is_told_and_goes_on(running: Running, client: Connection) -> None:
+def test_growth_that_takes_long_is_reported_and_goes_on(
+    running: Running, client: Connection
+) -> None:
     known = running.create_topic("later")
     (result,) = grow(client, topic("later", 2), timeout_ms=0)
     running.wait_until(lambda: known.partition_count == 2)

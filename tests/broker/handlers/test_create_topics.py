@@ -1,4 +1,4 @@
-"""CreateTopics: what is created, what is refused with which code, and what is told back."""
+"""CreateTopics: what is created, what is refused with which code, and what the answer says."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ REFUSED = {
         topic("t", -1, -1, assignments={0: [1], 2: [1]}),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     ),
-    "assigned to nobody": (
+    "assigned to no broker": (
         topic("t", -1, -1, assignments={0: []}),
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     ),
@@ -153,7 +153,7 @@ def test_minus_one_is_the_brokers_default() -> None:
         assert old.error_code == ErrorCode.INVALID_PARTITIONS
 
 
-def test_any_replication_factor_is_taken_and_the_real_one_told(client: Connection) -> None:
+def test_any_replication_factor_is_accepted_and_the_real_one_reported(client: Connection) -> None:
     (result,) = create(client, topic("three", 1, 3))
 
     assert (result.error_code, result.replication_factor) == (0, 1)
@@ -171,16 +171,16 @@ def test_configs_are_kept_and_echoed_with_where_they_are_from() -> None:
     with running_broker(settings) as running, running.connect() as client:
         given: dict[str, str | None] = {"retention.bytes": "5", "segment.ms": None}
         (result,) = create(client, topic("configured", configs=given))
-        told = {one.name: (one.value, one.config_source) for one in result.configs or ()}
+        answer = {one.name: (one.value, one.config_source) for one in result.configs or ()}
 
         assert running.log.topics["configured"].configs == {"retention.bytes": "5"}
-        assert told["retention.bytes"] == ("5", 1)
-        assert told["retention.ms"] == ("1000", 4)
-        assert told["max.message.bytes"] == ("2000000", 4)
-        assert told["segment.ms"] == ("604800000", 5)
+        assert answer["retention.bytes"] == ("5", 1)
+        assert answer["retention.ms"] == ("1000", 4)
+        assert answer["max.message.bytes"] == ("2000000", 4)
+        assert answer["segment.ms"] == ("604800000", 5)
 
 
-def test_a_creation_that_takes_long_is_told_and_goes_on(
+def test_a_creation_that_takes_long_is_reported_and_goes_on(
     running: Running, client: Connection
 ) -> None:
     (result,) = create(client, topic("later"), timeout_ms=0)

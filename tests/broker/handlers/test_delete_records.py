@@ -96,7 +96,7 @@ def test_topics_that_only_compact_keep_their_records(running: Running, client: C
     assert delete(client, "both", 1)[0].error_code == 0
 
 
-def test_unknown_partitions_are_told(running: Running, client: Connection) -> None:
+def test_unknown_partitions_are_reported(running: Running, client: Connection) -> None:
     running.create_topic("small")
 
     codes = [one.error_code for one in delete(client, "small", 0, 0)]

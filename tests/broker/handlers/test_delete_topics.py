@@ -46,7 +46,7 @@ def test_a_topic_is_deleted_by_its_id(running: Running, client: Connection) -> N
     assert "by-id" not in running.log.topics
 
 
-def test_what_is_not_there_is_told(client: Connection) -> None:
+def test_what_is_not_there_is_reported(client: Connection) -> None:
     unknown = DeleteTopicState(None, b"?" * 16)
     results = delete(client, DeleteTopicState("nowhere"), unknown)
 

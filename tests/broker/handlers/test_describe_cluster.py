@@ -25,20 +25,20 @@ def describe(client: Connection, version: int = 2, **fields: bool | int) -> Desc
 def test_every_version_tells_brokers_and_controller(
     running: Running, client: Connection, version: int
 ) -> None:
-    told = describe(client, version)
-    (broker,) = told.brokers
+    answer = describe(client, version)
+    (broker,) = answer.brokers
 
-    assert (told.error_code, told.error_message) == (0, None)
-    assert (told.cluster_id, told.controller_id) == (running.broker.cluster_id, 1)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.cluster_id, answer.controller_id) == (running.broker.cluster_id, 1)
     assert (broker.broker_id, broker.host, broker.port) == (1, "127.0.0.1", running.listener.port)
     assert not broker.is_fenced
-    assert told.cluster_authorized_operations == NOT_ASKED
+    assert answer.cluster_authorized_operations == NOT_ASKED
 
 
-def test_what_the_client_may_do_is_told_when_asked(client: Connection) -> None:
-    told = describe(client, include_cluster_authorized_operations=True)
+def test_allowed_operations_are_in_the_response_when_requested(client: Connection) -> None:
+    answer = describe(client, include_cluster_authorized_operations=True)
 
-    assert told.cluster_authorized_operations == CLUSTER_OPERATIONS
+    assert answer.cluster_authorized_operations == CLUSTER_OPERATIONS
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_the_client_may_do_is_told_when_asked(client: Connection) -> None:
 def test_there_are_no_controllers_to_talk_to(
     client: Connection, kind: int, code: ErrorCode
 ) -> None:
-    told = describe(client, endpoint_type=kind)
+    answer = describe(client, endpoint_type=kind)
 
-    assert (told.error_code, told.brokers) == (code, [])
-    assert told.error_message
+    assert (answer.error_code, answer.brokers) == (code, [])
+    assert answer.error_message

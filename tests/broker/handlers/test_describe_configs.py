@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.answers.shown_configs import is_sensitive
 from broker.network.authorizer import AllowAll, Operation
 from logstore.config.broker import BROKER_SETTINGS
-from logstore.config.kinds import SettingKind
+from logstore.config.kinds import SettingKind, is_sensitive
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
@@ -138,7 +137,7 @@ def test_names_narrow_the_answer_and_unknown_ones_are_passed_over(configured: Co
         (77, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_not_there_is_told(
+def test_what_is_not_there_is_reported(
     configured: Connection, kind: int, name: str, code: ErrorCode
 ) -> None:
     result = describe(configured, kind, name)

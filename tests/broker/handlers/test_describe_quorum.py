@@ -66,14 +66,14 @@ def test_the_controller_leads_its_quorum(
 ) -> None:
     running.create_topic(f"known-{version}")
     with controlled(running):
-        told = describe(client, version=version)
+        answer = describe(client, version=version)
         feed_version = running.do(lambda: running.log.feed_version)
         lease = running.shared.rows.peek("lease", "controller")
-    (topic,) = told.topics
+    (topic,) = answer.topics
     (partition,) = topic.partitions
     (voter,) = partition.current_voters
 
-    assert (told.error_code, topic.topic_name) == (0, METADATA)
+    assert (answer.error_code, topic.topic_name) == (0, METADATA)
     assert (partition.partition_index, partition.error_code) == (0, 0)
     assert (partition.leader_id, partition.leader_epoch) == (1, lease["epoch"])
     assert (voter.replica_id, voter.log_end_offset) == (1, feed_version)
@@ -82,7 +82,7 @@ def test_the_controller_leads_its_quorum(
     if version:
         assert voter.last_caught_up_timestamp == voter.last_fetch_timestamp >= NOW_MS
     if version == 2:
-        (node,) = told.nodes
+        (node,) = answer.nodes
         places = [(one.host, one.port) for one in node.listeners]
         assert (node.node_id, places) == (1, [("127.0.0.1", running.listener.port)])
 
@@ -101,16 +101,16 @@ def test_without_a_controller_the_client_asks_again(client: Connection) -> None:
     ids=["topic", "partition", "two", "topics"],
 )
 def test_there_is_no_other_quorum(client: Connection, asked: list[tuple[str, list[int]]]) -> None:
-    told = describe(client, *asked)
+    answer = describe(client, *asked)
     codes = {
         (topic.topic_name, one.partition_index): one.error_code
-        for topic in told.topics
+        for topic in answer.topics
         for one in topic.partitions
     }
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     assert codes == {(name, number): unknown for name, numbers in asked for number in numbers}
-    assert sum(len(topic.partitions) for topic in told.topics) == len(codes)
+    assert sum(len(topic.partitions) for topic in answer.topics) == len(codes)
 
 
 def test_it_needs_describe_on_the_cluster(running: Running, client: Connection) -> None:

@@ -90,7 +90,7 @@ def test_a_cursor_at_a_topic_that_is_gone_goes_on_with_the_next(pages: Connectio
     assert shown(describe(pages, cursor=Cursor("zz", 0))) == []
 
 
-def test_what_is_not_there_is_told(pages: Connection) -> None:
+def test_what_is_not_there_is_reported(pages: Connection) -> None:
     (gone,) = describe(pages, "nowhere").topics
 
     assert (gone.error_code, gone.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "nowhere")

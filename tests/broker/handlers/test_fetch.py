@@ -216,8 +216,8 @@ def test_leader_epochs_are_compared(running: Running, client: Connection) -> Non
     assert fetch(client, "epochs", epoch=3).error_code == 0
     assert older.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert newer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-    told = older.responses[0].partitions[0].current_leader
-    assert (told.leader_id, told.leader_epoch) == (1, 3)
+    reported = older.responses[0].partitions[0].current_leader
+    assert (reported.leader_id, reported.leader_epoch) == (1, 3)
     assert [(n.node_id, n.port) for n in older.node_endpoints] == [(1, running.listener.port)]
 
 
@@ -233,8 +233,8 @@ def test_read_committed_has_a_list_of_aborted_transactions(
     assert fetch(client, "isolation").aborted_transactions is None
 
 
-@pytest.mark.parametrize(("session_id", "epoch", "code"), [(0, 0, 0), (0, -1, 0), (5, 1, 70)])
-def test_sessions_are_declined(
+@pytest.mark.parametrize(("session_id", "epoch", "code"), [(0, -1, 0), (7, -1, 0), (5, 1, 70)])
+def test_a_fetch_without_a_session_has_none(
     running: Running, client: Connection, session_id: int, epoch: int, code: int
 ) -> None:
     if "session" not in running.log.topics:
@@ -271,7 +271,7 @@ def test_what_left_memory_is_read_from_the_store() -> None:
         assert running.log.cache.miss_count > 20
 
 
-def test_a_store_that_fails_is_told_as_a_retriable_error() -> None:
+def test_a_store_that_fails_is_reported_as_a_retriable_error() -> None:
     with running_broker(cache_bytes_max=1) as running, running.connect() as client:
         running.create_topic("lost")
         for _ in range(2):

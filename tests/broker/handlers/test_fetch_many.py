@@ -1,45 +1,23 @@
 """A fetch of many partitions looks at them in slices, and then at those that changed alone."""
 
 from collections.abc import Iterator
-from itertools import count
 from typing import Any
 
 import pytest
 
 from broker.answers.fetch_attempt import FetchAttempt
-from broker.handlers.fetch import AT_ONCE_MAX
-from broker.network.turns import SLICE_S, Step, Turns
+from broker.answers.fetch_interest import AT_ONCE_MAX
+from broker.answers.nested_frames import SLICE_ITEMS
+from broker.network.call import Call
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tests.broker.held_turns import HeldTurns
 from tests.broker.running import FETCH, Running, batch_of, produce
 from tools.full_wire import APIS, Connection
 
 PARTITIONS = 3 * AT_ONCE_MAX
 VERSION = 12
 ONE_BYTES = len(batch_of(b"x"))
-
-
-class HeldTurns(Turns):
-    """Slices of four items; the next one runs when it is let go."""
-
-    def __init__(self, running: Running) -> None:
-        ticks = count()
-        holds = running.broker.clients.holds
-        super().__init__(running.broker.loop, holds, lambda: next(ticks) * SLICE_S / 4)
-        self.steps: list[Step] = []
-        self.is_held = True
-
-    def _wait(self, step: Step) -> None:
-        if self.is_held:
-            self.steps.append(step)
-        else:
-            super()._wait(step)
-
-    def let_go(self) -> None:
-        self.is_held = False
-        steps, self.steps = self.steps, []
-        for step in steps:
-            super()._wait(step)
 
 
 @pytest.fixture
@@ -134,6 +112,25 @@ def test_many_partitions_are_looked_at_in_slices(
         running.broker.turns = before
 
     assert turns.taken_count >= PARTITIONS // 8
+
+
+def test_an_answer_about_many_partitions_is_encoded_in_slices(
+    running: Running, client: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.create_topic("encoded", 2)
+    produce(client, "encoded", batch_of(b"x"), partition=1)
+    partitions = [FetchPartition(n, partition_max_bytes=1 << 20) for n in (0, 1)]
+    topics = [FetchTopic("encoded", partitions=partitions * (2 * SLICE_ITEMS))]
+    request = FetchRequest(-1, 60_000, 1, 1 << 20, topics=topics)
+    encoded: list[object] = []
+    monkeypatch.setattr(Call, "answer", lambda _, response: encoded.append(response))
+
+    response: FetchResponse = client.call(FETCH, request, VERSION)
+
+    answers = response.responses[0].partitions
+    assert [one.partition_index for one in answers] == [0, 1] * (2 * SLICE_ITEMS)
+    assert [len(one.records or b"") for one in answers] == [0, ONE_BYTES] * (2 * SLICE_ITEMS)
+    assert not encoded, "all of it was encoded at once"
 
 
 def test_nothing_of_a_look_that_its_client_left_is_kept(

@@ -36,19 +36,19 @@ def test_every_version_describes_broker_and_topics(
     topic = running.create_topic(name, 3)
     response = ask(client, name, version=version)
     (broker,) = response.brokers
-    (told,) = response.topics
+    (answer,) = response.topics
 
     assert (broker.node_id, broker.host, broker.port) == (1, "127.0.0.1", running.listener.port)
     assert response.controller_id == (1 if version >= 1 else -1)
     assert response.cluster_id == (running.broker.cluster_id if version >= 2 else None)
-    assert (told.error_code, told.name, told.is_internal) == (0, name, False)
-    assert told.topic_id == (topic.topic_id if version >= 10 else bytes(16))
+    assert (answer.error_code, answer.name, answer.is_internal) == (0, name, False)
+    assert answer.topic_id == (topic.topic_id if version >= 10 else bytes(16))
     assert [
         (p.error_code, p.partition_index, p.leader_id, p.replica_nodes, p.isr_nodes)
-        for p in told.partitions
+        for p in answer.partitions
     ] == [(0, n, 1, [1], [1]) for n in range(3)]
-    assert all(p.leader_epoch == (0 if version >= 7 else -1) for p in told.partitions)
-    assert told.topic_authorized_operations == NOT_ASKED
+    assert all(p.leader_epoch == (0 if version >= 7 else -1) for p in answer.partitions)
+    assert answer.topic_authorized_operations == NOT_ASKED
 
 
 def test_the_cluster_id_is_a_uuid_as_kafka_writes_it(running: Running, client: Connection) -> None:
@@ -127,9 +127,9 @@ def test_the_number_of_partitions_is_a_setting() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "x" * 250, "tïtle"])
 def test_a_bad_name_is_invalid(client: Connection, name: str) -> None:
-    (told,) = ask(client, name, auto=True).topics
+    (answer,) = ask(client, name, auto=True).topics
 
-    assert told.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_names_that_metrics_cannot_tell_apart_collide(running: Running, client: Connection) -> None:
@@ -138,7 +138,9 @@ def test_names_that_metrics_cannot_tell_apart_collide(running: Running, client: 
     assert ask(client, "one_two", auto=True).topics[0].error_code == 17
 
 
-def test_what_the_client_may_do_is_told_when_asked(running: Running, client: Connection) -> None:
+def test_allowed_operations_are_in_the_response_when_requested(
+    running: Running, client: Connection
+) -> None:
     running.create_topic("mine")
     request = MetadataRequest([MetadataRequestTopic(name="mine")], False, True, True)
 
@@ -156,11 +158,11 @@ def test_many_topics_in_any_version(running: Running, client: Connection) -> Non
     for version in (0, 5, 8, 9, 10, 12, 13, 13):
         # Before version 4 a client cannot say that it wants no topic created.
         others = ["nowhere"] if version >= 4 else []
-        told = ask(client, *names, *others, version=version).topics
+        answer = ask(client, *names, *others, version=version).topics
 
-        assert [topic.name for topic in told] == names + others
-        assert [topic.error_code for topic in told] == [0] * 150 + [3 for _ in others]
-        assert all(len(topic.partitions) == 2 for topic in told[:150])
+        assert [topic.name for topic in answer] == names + others
+        assert [topic.error_code for topic in answer] == [0] * 150 + [3 for _ in others]
+        assert all(len(topic.partitions) == 2 for topic in answer[:150])
 
 
 def test_however_many_topics_are_asked_for_few_are_being_created_at_once() -> None:

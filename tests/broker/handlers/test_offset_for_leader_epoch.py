@@ -53,7 +53,7 @@ def test_of_no_epoch_and_of_one_to_come_nothing_is_known(
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, -1, -1)
 
 
-def test_errors_are_told_apart(running: Running, client: Connection) -> None:
+def test_errors_are_distinguished(running: Running, client: Connection) -> None:
     running.create_topic("errors")
     newer = ask(client, "errors", 0, current=1)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -70,7 +70,9 @@ class NoDescribing(AllowAll):
         return operation is not Operation.DESCRIBE
 
 
-def test_who_may_not_describe_the_topic_is_told_so(running: Running, client: Connection) -> None:
+def test_a_client_that_may_not_describe_the_topic_is_refused(
+    running: Running, client: Connection
+) -> None:
     running.create_topic("secret")
     running.authorizer.rule = NoDescribing()
 

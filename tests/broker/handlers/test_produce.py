@@ -469,7 +469,7 @@ def test_what_is_stored_is_what_was_sent_but_for_offset_and_epoch(
     assert stored[len(first) + 16 :] == second[16:]
 
 
-def test_what_waits_when_the_broker_is_fenced_is_told_and_nothing_after_it() -> None:
+def test_what_waits_when_the_broker_is_fenced_is_notified_and_nothing_after_it() -> None:
     with running_broker() as running, running.connect() as client:
         running.create_topic("fenced")
         running.hold_store()

@@ -7,33 +7,71 @@ from typing import Any
 import pytest
 
 from broker.answers.budgets import BUDGETS, Budget
+from broker.groups.decisions import deletion
+from broker.handlers import leave_group, produce
 from broker.handlers.broker import CHANGES_MAX
 from broker.network import connection
 from broker.network.turns import SLICE_S, Turns
 from logstore.wire.errors import ErrorCode
-from logstore.wire.framing.apis import encode_request_frame
+from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.framing.client import Connection
+from logstore.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from logstore.wire.messages.delete_groups import DeleteGroupsRequest
+from logstore.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
 from logstore.wire.messages.describe_groups import DescribeGroupsRequest
+from logstore.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
+from logstore.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from logstore.wire.messages.list_groups import ListGroupsRequest
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from logstore.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from logstore.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from logstore.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from logstore.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.broker.group_calls import coordinating_broker
+from logstore.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from logstore.wire.primitives import ZERO_UUID
+from tests.broker.group_calls import (
+    coordinating_broker,
+    fetch_offset,
+    fetch_offsets,
+    join,
+    member_of,
+)
+from tests.broker.held_turns import HeldTurns
 from tests.broker.running import API_VERSIONS, Running
 from tools.full_wire import APIS
 
@@ -44,8 +82,11 @@ POLICY_VIOLATION = ErrorCode.POLICY_VIOLATION
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Running]:
-    with coordinating_broker() as running:
+    with coordinating_broker() as running, running.connect() as client:
         running.create_topic("t", 3)
+        member_of(client, "known")
+        states = running.broker.groups.loaded()[0].states
+        running.do(lambda: [states.get_or_new(f"listed-{number}") for number in range(200)])
         yield running
 
 
@@ -95,6 +136,66 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
         DescribeConfigsRequest([DescribeConfigsResource(2, name, None) for name in NAMES]),
         lambda response: response.results,
     ),
+    "OffsetCommit": (
+        8,
+        8,
+        OffsetCommitRequest(
+            "g",
+            topics=[
+                OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(n) for n in range(200)])
+            ],
+        ),
+        _partitions,
+    ),
+    "OffsetDelete": (
+        47,
+        0,
+        OffsetDeleteRequest("known", [OffsetDeleteRequestTopic(name) for name in NAMES]),
+        lambda response: response.topics,
+    ),
+    "DeleteGroups": (42, 2, DeleteGroupsRequest(NAMES), lambda response: response.results),
+    "LeaveGroup": (
+        13,
+        5,
+        LeaveGroupRequest("known", members=[MemberIdentity(name) for name in NAMES]),
+        lambda response: response.members,
+    ),
+    "ListGroups": (
+        16,
+        4,
+        ListGroupsRequest(),
+        lambda response: [one for one in response.groups if one.group_id.startswith("listed")],
+    ),
+    "DescribeTopicPartitions": (
+        75,
+        0,
+        DescribeTopicPartitionsRequest([TopicRequest(name) for name in NAMES]),
+        lambda response: response.topics,
+    ),
+    "AlterPartitionReassignments": (
+        45,
+        0,
+        AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name, [ReassignablePartition()]) for name in NAMES]
+        ),
+        lambda response: response.responses,
+    ),
+    "DeleteRecords": (
+        21,
+        2,
+        DeleteRecordsRequest(
+            [DeleteRecordsTopic(name, [DeleteRecordsPartition()]) for name in NAMES], 30_000
+        ),
+        lambda response: response.topics,
+    ),
+    "Produce": (
+        0,
+        9,
+        ProduceRequest(
+            None, -1, 30_000, [TopicProduceData("t", ZERO_UUID, [PartitionProduceData()] * 200)]
+        ),
+        lambda response: response.responses[0].partition_responses,
+    ),
     "CreateTopics": (
         19,
         7,
@@ -105,7 +206,11 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_many_items_take_turns(client: Connection, shared: Running, name: str) -> None:
+def test_many_items_take_turns(
+    client: Connection, shared: Running, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leave_group, "AT_ONCE", 1)
+    monkeypatch.setattr(produce, "AT_ONCE", 1)
     key, version, request, items_of = CASES[name]
     ticks = count()
     loop = shared.broker.loop
@@ -118,6 +223,69 @@ def test_many_items_take_turns(client: Connection, shared: Running, name: str) -
 
     assert len(items_of(response)) == len(NAMES)
     assert turns.taken_count >= len(NAMES) // ITEMS_A_SLICE // 2
+
+
+def _commit_many(group: str, offset: int, count: int) -> bytes:
+    """A frame that commits one offset of the same partition `count` times."""
+    partitions = [OffsetCommitRequestPartition(0, offset)] * count
+    request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("t", partitions)])
+    return b"".join(encode_request_frame(1, APIS[8], 8, "me", request))
+
+
+def test_a_request_does_not_overtake_one_that_is_handled_in_slices(
+    client: Connection, shared: Running
+) -> None:
+    client.negotiate()
+    before, held = shared.broker.turns, HeldTurns(shared)
+    shared.broker.turns = held
+    try:
+        frames = _commit_many("order", 5, len(NAMES)) + _commit_many("order", 9, 1)
+        client.send_raw(frames)  # type: ignore[attr-defined]
+        shared.wait_until(lambda: bool(held.steps))
+        shared.do(held.let_go)
+        for _ in range(2):
+            client.read_frame()  # type: ignore[attr-defined]
+    finally:
+        shared.broker.turns = before
+
+    assert fetch_offset(client, "order") == 9
+
+
+def test_offsets_are_not_committed_for_a_group_that_has_changed_between_slices(
+    client: Connection, shared: Running
+) -> None:
+    client.negotiate()
+    before, held = shared.broker.turns, HeldTurns(shared)
+    shared.broker.turns = held
+    try:
+        client.send_raw(_commit_many("changed", 5, len(NAMES)))  # type: ignore[attr-defined]
+        shared.wait_until(lambda: bool(held.steps))
+        with shared.connect() as member:
+            assert join(member, "changed").error_code == 0
+            shared.do(held.let_go)
+            frame = memoryview(client.read_frame())  # type: ignore[attr-defined]
+    finally:
+        shared.broker.turns = before
+
+    _, at = decode_response_header(frame, APIS[8], 8)
+    codes = {one.error_code for one in _partitions(APIS[8].decode_response(8, frame, at))}
+    assert codes == {ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+def test_a_group_with_many_offsets_is_deleted_in_slices(
+    client: Connection, shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion, "AT_ONCE", 2)
+    partitions = [OffsetCommitRequestPartition(number, 5) for number in range(3)]
+    for group in ("many offsets", "few"):
+        topics = [OffsetCommitRequestTopic("t", partitions)]
+        client.call(8, OffsetCommitRequest(group, topics=topics), 8)
+
+    results = client.call(42, DeleteGroupsRequest(["many offsets"]), 2).results
+
+    assert [one.error_code for one in results] == [0]
+    assert not fetch_offsets(client, "many offsets")
+    assert client.call(42, DeleteGroupsRequest(["many offsets"]), 2).results[0].error_code == 69
 
 
 def test_configs_that_would_make_the_answer_too_large_are_refused_one_by_one(

@@ -41,10 +41,10 @@ def unregister(client: Connection, number: int) -> UnregisterBrokerResponse:
 def test_live_and_unknown_brokers_are_refused(
     client: Connection, number: int, code: ErrorCode
 ) -> None:
-    told = unregister(client, number)
+    answer = unregister(client, number)
 
-    assert told.error_code == code
-    assert f"broker={number}" in (told.error_message or "")
+    assert answer.error_code == code
+    assert f"broker={number}" in (answer.error_message or "")
 
 
 def test_it_needs_alter_on_the_cluster(running: Running, client: Connection) -> None:
@@ -68,7 +68,7 @@ def test_a_broker_that_is_gone_is_forgotten_once_its_partitions_are_taken_over()
             rows = one.shared.rows
             sealed = ChainStatus.SEALED.value
             one.wait_until(lambda: rows.peek("chain", f"{chain:020d}")["status"] == sealed)
-            told = unregister(client, 2)
+            answer = unregister(client, 2)
         one.wait_until(lambda: 2 not in one.log.brokers)
         request = DescribeClusterRequest(include_fenced_brokers=True)
         shown: DescribeClusterResponse = client.call(DESCRIBE_CLUSTER, request, 2)
@@ -81,6 +81,6 @@ def test_a_broker_that_is_gone_is_forgotten_once_its_partitions_are_taken_over()
         later.stop()
 
     assert ErrorCode(too_soon.error_code).retriable
-    assert (told.error_code, told.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, None)
     assert [broker.broker_id for broker in shown.brokers] == [1]
     assert again.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED

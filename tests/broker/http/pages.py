@@ -13,6 +13,7 @@ from broker.cluster.peers import NoPeers, TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.http.app import HttpApp
 from broker.network.listeners import Listener, bind, parse_address
+from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.trim_task import Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.objects.metered import StoreCounts
@@ -69,7 +70,7 @@ def scrape(port: int) -> Scraped:
 
 
 class Pages:
-    """A running broker's door; it is told of the broker by `watch`."""
+    """A running broker's door; `watch` tells it of the broker."""
 
     def __init__(self, running: Running, settings: Mapping[str, str]) -> None:
         self.running = running
@@ -80,7 +81,7 @@ class Pages:
         self.door: HttpApp = running.wait_for(self._open())
 
     async def _open(self) -> HttpApp:
-        door = HttpApp(self.settings)
+        door = HttpApp(self.settings, CompactionCounts())
         await door.open(self.listener)
         return door
 

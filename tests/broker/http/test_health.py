@@ -41,12 +41,12 @@ def test_who_does_not_serve_is_not_ready(state: State) -> None:
     assert state.value in reason
 
 
-def test_every_reason_is_told() -> None:
+def test_every_reason_is_reported() -> None:
     ill = replace(WELL, led=2, unled=1, has_read_lease=False, put_age_s=7.0)
-    told = "\n".join(why_not_ready(ill))
-    assert "led=2 named=3" in told
-    assert "lease" in told
-    assert "oldest put=7.0 s" in told
+    reported = "\n".join(why_not_ready(ill))
+    assert "led=2 named=3" in reported
+    assert "lease" in reported
+    assert "oldest put=7.0 s" in reported
 
 
 def test_a_partition_on_its_way_does_not_make_a_broker_unready() -> None:
@@ -85,13 +85,13 @@ def test_a_process_without_an_epoch_yet_is_healthy_and_not_ready(running: Runnin
         running.do(pages.door.close)
 
 
-def test_a_broker_that_was_told_to_stop_is_healthy_and_not_ready(pages: Pages) -> None:
+def test_a_broker_that_was_asked_to_stop_is_healthy_and_not_ready(pages: Pages) -> None:
     pages.running.do(pages.stop.set)
     assert ask(pages.port, "/healthz").status == 200
     assert ask(pages.port, "/readyz")[::2] == (503, "not accepting: stopping\n")
 
 
-def test_a_partition_that_its_row_names_and_nobody_serves_is_told(pages: Pages) -> None:
+def test_a_partition_that_its_row_names_and_no_broker_serves_is_reported(pages: Pages) -> None:
     topic = pages.running.create_topic("t", 2)
     pages.running.do(lambda: topic.leaders.pop(1))
     status, _, body = ask(pages.port, "/readyz")

@@ -41,10 +41,10 @@ def listed() -> dict[str, tuple[str, tuple[str, ...], str]]:
 
 
 def test_the_document_lists_every_metric_as_it_is() -> None:
-    told = listed()
+    reported = listed()
     for metric in METRICS:
-        assert told.pop(metric.name) == (metric.kind, metric.labels, metric.meaning)
-    assert {name: kind for name, (kind, _, _) in told.items()} == PROCESS
+        assert reported.pop(metric.name) == (metric.kind, metric.labels, metric.meaning)
+    assert {name: kind for name, (kind, _, _) in reported.items()} == PROCESS
 
 
 def test_what_is_exposed_is_what_is_listed(pages: Pages, client: Connection) -> None:
@@ -96,7 +96,7 @@ def test_pipelined_requests_are_each_counted(pages: Pages, client: Connection) -
     assert after["Produce"] - before.get("Produce", 0) == 160
 
 
-def test_the_log_and_the_bill_are_told(pages: Pages, client: Connection) -> None:
+def test_the_log_and_the_bill_are_printed(pages: Pages, client: Connection) -> None:
     pages.running.create_topic("told", 2)
     before = scrape(pages.port)
     produce(client, "told", batch_of(b"a", b"b"))
@@ -143,9 +143,7 @@ def test_names_of_any_form_are_labels(pages: Pages, client: Connection) -> None:
     assert {name[:LABEL_CHARACTERS_MAX] for name in names} <= found
 
 
-def test_groups_that_cannot_be_told_apart_by_their_label_are_summed(
-    pages: Pages, client: Connection
-) -> None:
+def test_groups_with_the_same_label_are_summed(pages: Pages, client: Connection) -> None:
     pages.running.create_topic("summed")
     produce(client, "summed", batch_of(b"a", b"b"))
     for ending in "ab":
@@ -189,13 +187,13 @@ def test_series_are_bounded_and_the_rest_is_one_partition(
         assert lags == 9
 
 
-def test_whoever_asks_at_the_same_time_gets_a_page(pages: Pages) -> None:
+def test_requests_at_the_same_time_get_a_page(pages: Pages) -> None:
     with ThreadPoolExecutor(16) as threads:
         answers = list(threads.map(lambda _: ask(pages.port, "/metrics").status, range(32)))
     assert answers == [200] * 32
 
 
-def test_a_setting_is_told_by_no_page(running: Running) -> None:
+def test_a_setting_is_on_no_page(running: Running) -> None:
     canary = "canary-7f3a"
     given = {"storage.endpoint": f"http://user:{canary}@host", "storage.profile": canary}
     with pages_of(running, given) as pages:

@@ -1,4 +1,4 @@
-"""Who is not allowed to do something is told so with Kafka's code, and learns nothing else."""
+"""A client that is not allowed to do something gets Kafka's code, and learns nothing else."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ def name(running: Running, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def test_everybody_may_do_everything_by_default() -> None:
+def test_every_client_may_do_everything_by_default() -> None:
     assert AllowAll().authorize(ANONYMOUS, Operation.WRITE, Resource(ResourceKind.TOPIC, "t"))
 
 
@@ -131,8 +131,8 @@ def test_metadata_hides_what_may_not_be_seen(
     by_id = MetadataRequest([MetadataRequestTopic(topic.topic_id, None)])
 
     assert client.call(METADATA, MetadataRequest(None), 12).topics == []
-    for told in client.call(METADATA, named, 12).topics:
-        assert (told.error_code, told.topic_id, told.partitions) == (29, bytes(16), [])
+    for reported in client.call(METADATA, named, 12).topics:
+        assert (reported.error_code, reported.topic_id, reported.partitions) == (29, bytes(16), [])
     (hidden,) = client.call(METADATA, by_id, 12).topics
     assert (hidden.error_code, hidden.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
     assert not running.broker.being_created
@@ -201,7 +201,7 @@ def test_producer_ids_need_some_right_to_write(
         return answer
 
     deny(running, Operation.IDEMPOTENT_WRITE)
-    assert code(None) == 0, "whoever may write to a topic may do so idempotently"
+    assert code(None) == 0, "a client that may write to a topic may do so idempotently"
     deny(running, Operation.IDEMPOTENT_WRITE, Operation.WRITE)
     assert code(None) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert code("mine") == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -71,6 +71,19 @@ def test_answers_leave_in_the_order_of_the_requests(running: Running) -> None:
         assert answered_ids(client, 3) == [8, 9, 10]
 
 
+def test_a_fetch_behind_one_that_waits_is_not_begun(running: Running) -> None:
+    running.create_topic("polled")
+    watchers = running.log.topics["polled"].leaders[0]._watchers
+    with running.connect() as client, running.connect() as producer:
+        waits = fetch_request("polled", max_wait_ms=60_000)
+        client.send_raw(frame(FETCH, waits, 1) + frame(FETCH, waits, 2) + frame(FETCH, waits, 3))
+        running.wait_until(lambda: bool(watchers))
+        assert len(running.do(lambda: list(watchers))) == 1
+
+        produce(producer, "polled", batch_of(b"x"))
+        assert answered_ids(client, 3) == [1, 2, 3]
+
+
 def test_many_requests_in_one_packet_and_one_request_in_many(running: Running) -> None:
     with running.connect() as client:
         client.send_raw(

@@ -1,4 +1,4 @@
-"""Addresses: how they are written, what clients are told, and ports that are taken."""
+"""Addresses: how they are written, which ones clients get, and ports that are taken."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ def test_advertised_addresses_belong_to_listeners_by_name() -> None:
 @pytest.mark.parametrize(
     ("listen", "advertise"), [(["A://:1", "A://:2"], []), (["A://:1", "B://:2"], ["C://h:9"])]
 )
-def test_names_must_be_told_apart_and_known(listen: list[str], advertise: list[str]) -> None:
+def test_names_must_be_distinct_and_known(listen: list[str], advertise: list[str]) -> None:
     with pytest.raises(Invalid):
         plan_listeners(listen, advertise)
 
@@ -65,16 +65,16 @@ def test_a_host_that_is_not_here_is_refused() -> None:
         bind(parse_address("host.invalid:0"), None)
 
 
-def test_clients_are_told_what_is_advertised_else_where_they_came() -> None:
+def test_clients_get_the_advertised_address_else_the_one_they_connected_to() -> None:
     here = Reached("10.1.2.3")
     wildcard = bind(parse_address("0.0.0.0:0"), None)
     plain = bind(parse_address("127.0.0.1:0"), None)
-    told = bind(parse_address("127.0.0.1:0"), ListenAddress("A", "outside", 0))
-    for listener in (wildcard, plain, told):
+    reported = bind(parse_address("127.0.0.1:0"), ListenAddress("A", "outside", 0))
+    for listener in (wildcard, plain, reported):
         listener.socket.close()
 
     assert wildcard.address_for(here) == ("10.1.2.3", wildcard.port)
     assert plain.address_for(here) == ("127.0.0.1", plain.port)
-    assert told.address_for(here) == told.public_address == ("outside", told.port)
+    assert reported.address_for(here) == reported.public_address == ("outside", reported.port)
     assert wildcard.public_address[0] != "0.0.0.0"
     assert str(plain) == f"127.0.0.1:{plain.port}"

@@ -105,10 +105,10 @@ def test_a_deadline_that_sets_another_is_met_again() -> None:
 class Faulty(Alarm):
     def time_out(self) -> None:
         super().time_out()
-        raise ValueError("a fault of whoever is told")
+        raise ValueError("a fault of the timer's owner")
 
 
-def test_a_fault_of_one_is_told_and_leaves_the_others_their_deadlines() -> None:
+def test_a_fault_of_one_is_reported_and_leaves_the_others_their_deadlines() -> None:
     async def story() -> None:
         loop, faults = asyncio.get_running_loop(), list[object]()
         loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))

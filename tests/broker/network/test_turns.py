@@ -1,4 +1,4 @@
-"""Long work takes turns on the loop: nobody waits for the end of another's request."""
+"""Long work takes turns on the loop: no client waits for the end of another's request."""
 
 import asyncio
 from collections.abc import Iterator

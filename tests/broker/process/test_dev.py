@@ -69,7 +69,7 @@ def test_one_that_refuses_to_start_ends_all(tmp_path: Path) -> None:
             assert any("did not start: exit code 1" in line for line in fleet.lines)
 
 
-def test_wrong_usage_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_wrong_usage_is_reported_before_anything_starts(tmp_path: Path) -> None:
     with dev(tmp_path / "log", "--brokers", "2", "--port", "65535") as fleet:
         assert fleet.wait() == 2
         assert not (tmp_path / "log").exists()

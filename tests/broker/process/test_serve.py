@@ -50,9 +50,14 @@ def test_settings_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         port = int(broker.wait_for(LISTENING)[3])
         with Connection.open("127.0.0.1", port) as client:
             response: MetadataResponse = client.call(3, MetadataRequest([]))
-        (told,) = response.brokers
+        (reported,) = response.brokers
 
-        assert (told.node_id, told.host, told.port, told.rack) == (7, "example.org", 1234, "r1")
+        assert (reported.node_id, reported.host, reported.port, reported.rack) == (
+            7,
+            "example.org",
+            1234,
+            "r1",
+        )
 
 
 def test_a_second_process_of_the_same_broker_is_refused(tmp_path: Path) -> None:
@@ -64,6 +69,17 @@ def test_a_second_process_of_the_same_broker_is_refused(tmp_path: Path) -> None:
 
         assert f"pid={first.pid}" in line
         assert "stop it, or choose another --broker" in line
+
+
+def test_equal_processes_are_a_cluster_and_a_restart_keeps_its_number(tmp_path: Path) -> None:
+    with serve(tmp_path / "log", "--broker", "auto") as first:
+        assert first.wait_for(LISTENING)[1] == "1"
+        with serve(tmp_path / "log", "--broker", "auto") as second:
+            assert second.wait_for(LISTENING)[1] == "2"
+            first.send(signal.SIGKILL)
+            first.wait()
+            with serve(tmp_path / "log", "--broker", "auto") as again:
+                assert again.wait_for(LISTENING)[1] == "1"
 
 
 def test_a_broker_whose_place_was_taken_says_so_and_starts_again(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Fateful:
             self.beat_count += 1
             if self.beat_count == 1:
                 self.has_chain = False
-                raise ConditionFailed("somebody has taken its place", None)
+                raise ConditionFailed("another broker has taken its place", None)
             if self.beat_count == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
         await self._registry.update_if(pk, sk, sets, *conditions)
@@ -112,7 +112,7 @@ def test_a_broker_that_is_fenced_while_it_starts_starts_again(tmp_path: Path) ->
 
 
 def test_a_fenced_controller_lets_its_clients_go_before_it_has_given_up_its_lease(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     said_by_then = ""
 
@@ -134,7 +134,8 @@ def test_a_fenced_controller_lets_its_clients_go_before_it_has_given_up_its_leas
                 try:
                     await asyncio.Event().wait()
                 finally:
-                    said_by_then += capsys.readouterr().out
+                    logging.getLogger().handlers[0].flush()
+                    said_by_then += capfd.readouterr().out
             await super().update_if(pk, sk, sets, *conditions)
 
     assert serve_on(tmp_path / "log", [], CutOff) == 0

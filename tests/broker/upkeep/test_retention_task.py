@@ -74,7 +74,7 @@ def test_records_older_than_retention_go_and_the_registry_knows() -> None:
     play(story)
 
 
-def test_a_wall_clock_days_ahead_costs_no_record_and_is_told(
+def test_a_wall_clock_days_ahead_costs_no_record_and_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
@@ -181,7 +181,7 @@ def test_the_topics_of_the_cluster_itself_are_left_alone() -> None:
     play(story)
 
 
-def test_an_idle_pass_over_a_thousand_partitions_asks_nobody_anything() -> None:
+def test_an_idle_pass_over_a_thousand_partitions_asks_nothing() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=50)
         async with written.life() as log:
@@ -234,7 +234,7 @@ def a_file(first: int, last: int, newest_ms: int) -> DataFile:
     return DataFile(f"{first}", 0, 1, 100, first, last, newest_ms, newest_ms)
 
 
-def test_a_store_that_is_away_is_told_once_and_asked_again(
+def test_a_store_that_is_away_is_reported_once_and_asked_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
@@ -262,8 +262,10 @@ def test_a_store_that_is_away_is_told_once_and_asked_again(
 
     with caplog.at_level(logging.INFO):
         run(scenario())
-    told = [record for record in caplog.records if record.name == "broker.upkeep.retention_task"]
-    assert [record.levelname for record in told] == ["WARNING", "INFO"]
+    reported = [
+        record for record in caplog.records if record.name == "broker.upkeep.retention_task"
+    ]
+    assert [record.levelname for record in reported] == ["WARNING", "INFO"]
 
 
 def test_who_does_not_lead_any_more_raises_nothing() -> None:

@@ -1,4 +1,4 @@
-"""A store that takes nothing is told once that has lasted, once a minute, and when it is over."""
+"""A store that takes nothing is reported after a while, once a minute, and when it is over."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,8 +27,8 @@ class Fated(MemoryStore):
         await super().create(key, parts)
 
 
-def told(errors: Sequence[LogstoreError], caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What is told while creates meet `errors`, one each half second, and then succeed."""
+def reported(errors: Sequence[LogstoreError], caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What is reported while creates meet `errors`, one each half second, and then succeed."""
 
     async def main() -> None:
         clock, fated = VirtualClock(), Fated()
@@ -43,21 +43,21 @@ def told(errors: Sequence[LogstoreError], caplog: pytest.LogCaptureFixture) -> l
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_failure_that_passes_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    assert told([FULL, OutcomeUnknown("time-out")], caplog) == []
+def test_a_failure_that_passes_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    assert reported([FULL, OutcomeUnknown("time-out")], caplog) == []
 
 
-def test_a_store_that_takes_nothing_is_told_with_the_reason_and_when_it_is_over(
+def test_a_store_that_accepts_nothing_is_reported_with_the_reason_and_when_it_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert told([FULL] * 5, caplog) == [
+    assert reported([FULL] * 5, caplog) == [
         "nothing could be stored for 1 s, producers wait: no room to create",
         "the store accepts puts again, after 2 s",
     ]
 
 
-def test_it_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    lines = told([FULL] * 300, caplog)
+def test_it_is_reported_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    lines = reported([FULL] * 300, caplog)
 
     assert [line for line in lines if line.startswith("nothing")] == [
         f"nothing could be stored for {for_s} s, producers wait: no room to create"
@@ -68,7 +68,7 @@ def test_it_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_key_that_is_taken_shows_that_the_store_works(caplog: pytest.LogCaptureFixture) -> None:
     errors = [FULL, FULL, AlreadyExists("taken")] * 5
 
-    assert told(errors, caplog) == []
+    assert reported(errors, caplog) == []
 
 
 def test_everything_else_goes_through() -> None:

@@ -1,4 +1,4 @@
-"""A broker trims its own chain; the controller trims sealed ones; trouble is told once."""
+"""A broker trims its own chain; the controller trims sealed ones; trouble is reported once."""
 
 import logging
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def test_a_broker_trims_its_own_chain_and_the_controller_sealed_ones_too(
     run(scenario())
 
 
-def test_trouble_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_trouble_is_reported_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=3)
         await two_chains(written)
@@ -75,13 +75,13 @@ def test_trouble_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture)
 
     with caplog.at_level(logging.INFO):
         run(scenario())
-    told = [record for record in caplog.records if record.name == "broker.upkeep.trim_task"]
-    assert [record.levelname for record in told] == ["ERROR"]
-    assert "logstore restore" in told[0].getMessage()
+    reported = [record for record in caplog.records if record.name == "broker.upkeep.trim_task"]
+    assert [record.levelname for record in reported] == ["ERROR"]
+    assert "logstore restore" in reported[0].getMessage()
 
 
 class TablesHold:
-    """Of every table that is asked for, the same ends are held for sure."""
+    """Of every table that is asked for, the same ends are durable."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._ends = ends

@@ -92,7 +92,7 @@ def test_a_log_that_is_whole_passes_and_what_was_looked_at_is_counted(
     assert counts["segments"] == len(list((written / "chains").rglob("0000*/0000*")))
 
 
-def test_people_are_told_that_nothing_is_wrong(logstore: Command, written: Path) -> None:
+def test_the_output_says_that_nothing_is_wrong(logstore: Command, written: Path) -> None:
     answer = logstore("fsck", "--url", written)
 
     assert answer.code == OK
@@ -356,7 +356,7 @@ def test_a_row_that_a_late_creation_put_back_makes_no_registry_old(
     assert answer.code == OK, answer
 
 
-def test_people_are_told_what_cures_it(logstore: Command, written: Path) -> None:
+def test_the_message_names_the_cure(logstore: Command, written: Path) -> None:
     lower_next_epoch(written)
 
     answer = logstore("fsck", "--url", written)

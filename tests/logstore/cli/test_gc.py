@@ -46,10 +46,10 @@ def test_it_publishes_a_trim_point_and_waits_for_its_grace(
     assert logstore("fsck", "--url", written).code == OK
 
 
-def test_records_that_are_too_old_go_where_somebody_says_how_old(
+def test_records_that_are_too_old_go_where_a_setting_says_how_old(
     logstore: Command, written: Path
 ) -> None:
-    """The log is of 2023; what brokers were told as defaults is not in it."""
+    """The log is of 2023; the defaults of brokers are not in it."""
     configure(written, {})
     assert logstore("gc", "--url", written, "--json").json["raised"] == 0
     done = logstore("gc", "--url", written, "--retention-ms", 86_400_000, "--json").json
@@ -66,7 +66,7 @@ def test_records_that_are_too_old_by_their_topics_own_configs_go(
     assert logstore("gc", "--url", written, "--json").json["raised"] > 0
 
 
-def test_a_table_is_trusted_again_where_somebody_says_so(logstore: Command, written: Path) -> None:
+def test_a_table_is_trusted_again_where_a_caller_says_so(logstore: Command, written: Path) -> None:
     wrong = logstore("gc", "--url", written, "--trust-table", "orders")
     assert "no such topic, or it has no table: topic=orders" in wrong.err
     with sqlite3.connect(written / "registry.db") as rows:

@@ -115,7 +115,7 @@ def test_init_again_changes_nothing(
 
 
 @pytest.mark.slow
-def test_readers_elsewhere_are_told_the_region(
+def test_readers_elsewhere_get_the_region(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command
 ) -> None:
     here = str(TableUrl(table.table, None, table.endpoint))
@@ -157,7 +157,7 @@ def test_another_registry_for_a_log_that_has_one_is_refused(
 
 
 @pytest.mark.slow
-def test_a_registry_that_was_lost_is_not_made_anew(
+def test_a_registry_that_was_lost_is_not_made_again(
     endpoint: str, bucket: S3Location, table: TableUrl, logstore: Command
 ) -> None:
     name_registry(endpoint, bucket, table)
@@ -184,7 +184,7 @@ def test_a_table_with_other_keys_is_refused(
     assert "found=pk:S wanted=pk:S,sk:S" in answer.err
 
 
-def test_a_bucket_needs_to_be_told_its_registry(
+def test_a_bucket_needs_a_registry_in_its_settings(
     endpoint: str, bucket: S3Location, logstore: Command
 ) -> None:
     answer = logstore("init", *on_s3(endpoint, bucket.url))

@@ -1,4 +1,4 @@
-"""`logstore restore` on a directory from which somebody deleted too much."""
+"""`logstore restore` on a directory from which too much was deleted."""
 
 from pathlib import Path
 
@@ -10,8 +10,13 @@ from logstore.objects.directory import DirectoryStore
 from tests.logstore.cli.conftest import Command
 
 
-@pytest.mark.slow
-def test_deleted_segments_are_taken_back_and_told(logstore: Command, written: Path) -> None:
+@pytest.fixture(autouse=True)
+def short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No broker is alive that a longer watch could see."""
+    monkeypatch.setattr("logstore.restore.run.WATCH_S", 0.01)
+
+
+def test_deleted_segments_are_taken_back_and_reported(logstore: Command, written: Path) -> None:
     store = DirectoryStore(written)
     lost = [segment_key(1, 2), segment_key(2, 1)]
     for key in lost:

@@ -120,8 +120,8 @@ def test_a_topic_of_two_brokers_grows_and_moves(logstore: Command, pair: str) ->
         return answer.json
 
     def row(partition: int) -> tuple[int, list[int], list[int]]:
-        told = topics("describe", "t")["partitions"][partition]
-        return told["leader"], told["replicas"], told["in_sync"]
+        reported = topics("describe", "t")["partitions"][partition]
+        return reported["leader"], reported["replicas"], reported["in_sync"]
 
     topics("create", "t", "--partitions", 2, "--replicas", 2)
     known_everywhere(pair, "t", 2)
@@ -143,7 +143,7 @@ def test_a_topic_of_two_brokers_grows_and_moves(logstore: Command, pair: str) ->
     assert topics("reassign", "t", "--cancel")["partitions"] == []
 
 
-def test_people_are_told_replicas_and_what_was_done(logstore: Command, bootstrap: str) -> None:
+def test_the_output_names_replicas_and_what_was_done(logstore: Command, bootstrap: str) -> None:
     def said(*arguments: object) -> str:
         answer = logstore("topics", "--bootstrap", bootstrap, *arguments)
         assert (answer.code, answer.err) == (OK, ""), arguments

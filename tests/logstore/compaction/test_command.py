@@ -25,7 +25,7 @@ def compact(world: World) -> Callable[..., int]:
     return lambda *words: main(["compact", "--url", str(world.directory), "--workers", "1", *words])
 
 
-def test_a_run_is_told_in_a_line(
+def test_a_run_is_reported_in_a_line(
     world: World, compact: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.create("orders", 2)
@@ -33,9 +33,9 @@ def test_a_run_is_told_in_a_line(
 
     assert compact("--now") == 0
 
-    told = capsys.readouterr()
-    assert "120 records of 1 topic, 2 partitions, in 2 files" in told.out
-    assert told.err == ""
+    messages = capsys.readouterr()
+    assert "120 records of 1 topic, 2 partitions, in 2 files" in messages.out
+    assert messages.err == ""
     world.check()
     assert compact() == 0
     assert "nothing to move" in capsys.readouterr().out
@@ -49,12 +49,17 @@ def test_json_has_figures_and_dollars(
 
     assert compact("--now", "--json", "--topic", "orders") == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert (told["rows"], told["files"], told["tasks"], told["errors"]) == (120, 1, 1, [])
-    assert told["topics"][0]["topic"] == "orders"
-    assert told["bytes_in"] > 0
-    assert 0 < told["dollars"] < 0.01
-    assert told["requests"]["creates"] >= 3  # a file, a table, a commit
+    messages = json.loads(capsys.readouterr().out)
+    assert (messages["rows"], messages["files"], messages["tasks"], messages["errors"]) == (
+        120,
+        1,
+        1,
+        [],
+    )
+    assert messages["topics"][0]["topic"] == "orders"
+    assert messages["bytes_in"] > 0
+    assert 0 < messages["dollars"] < 0.01
+    assert messages["requests"]["creates"] >= 3  # a file, a table, a commit
 
 
 def test_a_topic_that_is_not_there_is_an_error_in_one_line(
@@ -86,13 +91,13 @@ def test_a_damaged_segment_fails_its_topic_alone(
 
     assert compact("--now", "--task-mib", "1") == 1
 
-    told = capsys.readouterr()
-    assert "topic clicks:" in told.err
-    assert "damaged" in told.err
+    messages = capsys.readouterr()
+    assert "topic clicks:" in messages.err
+    assert "damaged" in messages.err
 
 
 class Turns:
-    """Runs that end as told, one after the other; then an interrupt."""
+    """Runs that end as given, one after the other; then an interrupt."""
 
     def __init__(self, *outcomes: Exception | None) -> None:
         self.left = list(outcomes)
@@ -123,9 +128,9 @@ def test_every_goes_on_after_what_may_pass(capsys: pytest.CaptureFixture[str]) -
             sleep_s=turns.sleep_s,
         )
 
-    told = capsys.readouterr()
-    assert told.out.count("run aa") == 2
-    assert told.err == "logstore: the store is away\n"
+    messages = capsys.readouterr()
+    assert messages.out.count("run aa") == 2
+    assert messages.err == "logstore: the store is away\n"
     assert all(55 < wait <= 60 for wait in turns.waits)
 
 
@@ -158,10 +163,10 @@ def test_every_is_ended_in_good_order(world: World, stop: signal.Signals) -> Non
         assert process.stdout is not None
         assert "120 records" in process.stdout.readline()
         process.send_signal(stop)
-        _, told = process.communicate(timeout=50)
+        _, messages = process.communicate(timeout=50)
 
     assert process.returncode == 130
-    assert told == "logstore: interrupted\n"
+    assert messages == "logstore: interrupted\n"
     assert world.compact().errors == []  # the lease is free
 
 

@@ -34,7 +34,7 @@ EXPIRE = TableCommit({}, {}, (), [file(0, 5)], run="run")
         (MOVE, table(10), table(None), CommitStatus.CHANGED),
         (FIRST, table(None), table(None), CommitStatus.UNCHANGED),
         (FIRST, table(None), table(7), CommitStatus.CHANGED),
-        (FIRST, table(7), table(7), CommitStatus.CHANGED),  # somebody else made the table
+        (FIRST, table(7), table(7), CommitStatus.CHANGED),  # another writer made the table
         (MERGE, table(10), table(10, file(0, 5), file(5, 10)), CommitStatus.UNCHANGED),
         (MERGE, table(10), table(10, file(0, 10, "merged")), CommitStatus.DONE),
         (MERGE, table(10), table(10, file(0, 10, "another")), CommitStatus.CHANGED),

@@ -94,7 +94,7 @@ def test_what_a_table_gives_up_without_losing_rows_is_read_from_segments(orders:
     assert edited_end(orders, 0) == edited_end(orders, 1) == 0
 
 
-def test_a_run_that_dies_before_it_told_of_a_deletion_leaves_that_to_the_next(
+def test_a_run_that_dies_before_it_reported_a_deletion_leaves_that_to_the_next(
     orders: World,
 ) -> None:
     orders.compact()
@@ -113,15 +113,15 @@ def test_a_run_that_dies_before_it_told_of_a_deletion_leaves_that_to_the_next(
     assert by_consumer(orders) == by_spark(orders)
 
 
-def test_a_deletion_between_a_look_and_a_commit_is_told(orders: World) -> None:
+def test_a_deletion_between_a_look_and_a_commit_is_reported(orders: World) -> None:
     orders.compact()
     orders.fill()
 
-    def meanwhile(step: str) -> None:
+    def before_step(step: str) -> None:
         if step.startswith("commit:"):
             delete(orders, "partition = 0 AND offset = 3")
 
-    orders.compact(watch=meanwhile)
+    orders.compact(watch=before_step)
 
     assert edited_end(orders, 0) == 120
     assert by_consumer(orders) == by_spark(orders)
@@ -133,7 +133,7 @@ def commit(version: int, *rewritten: int, run: str | None = None) -> CommitFacts
 
 
 @pytest.mark.parametrize(
-    ("told", "found", "ends"),
+    ("reported", "found", "ends"),
     [
         (4, lambda _: [commit(5, 0)], {0: 60}),
         (5, lambda _: [], {}),
@@ -143,10 +143,10 @@ def commit(version: int, *rewritten: int, run: str | None = None) -> CommitFacts
         (1, lambda _: [commit(4), commit(5)], {0: 60, 1: 40}),
         (1, None, {0: 60, 1: 40}),
     ],
-    ids=["a deletion", "none", "our own", "of several", "never told", "cut off", "cleaned away"],
+    ids=["a deletion", "none", "our own", "of several", "unreported", "cut off", "cleaned away"],
 )
 def test_which_partitions_are_read_from_the_table(
-    told: int | None, found: Callable[[int], list[CommitFacts]] | None, ends: dict[int, int]
+    reported: int | None, found: Callable[[int], list[CommitFacts]] | None, ends: dict[int, int]
 ) -> None:
     class Commits:
         def commits(self, topic_id: bytes, since_version: int) -> list[CommitFacts]:
@@ -156,7 +156,7 @@ def test_which_partitions_are_read_from_the_table(
 
     snapshot = Snapshot(ID, 5, {0: 60, 1: 40})
 
-    assert edited_ends(Commits(), snapshot, told) == ends
+    assert edited_ends(Commits(), snapshot, reported) == ends
 
 
 def test_runs_without_edits_ask_no_more_than_before(orders: World) -> None:

@@ -1,4 +1,4 @@
-"""A run that dies at any of its steps costs the next run some work, and nobody a record."""
+"""A run that dies at any of its steps costs the next run some work, and no reader a record."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -16,14 +16,26 @@ from logstore.compaction.plan import (
     task_of,
 )
 from logstore.errors import Corrupt
+from logstore.formats.chain_state import EpochKey
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests
+from logstore.reading.batch_places import BatchPlaces, PlacedBatch
+from logstore.reading.tasks import SeqRange
+from tests.logstore.reading.layouts import whole_segments
 
 MiB = 1 << 20
 ORDERS, CLICKS = bytes(range(16)), bytes(16)
 NAMES = {ORDERS: "orders", CLICKS: "clicks"}
+PLACED = PlacedBatch(EpochKey(ORDERS, 1, 5), 2**33, 1000, 20, 29)
+EXACT = SeqRange(
+    7,
+    1,
+    2,
+    (SegmentRange(ORDERS, 1, 5, 7, 1, 2, 20, 30),),
+    BatchPlaces.packed({1: [PLACED], 2: []}, [PLACED.key]),
+)
 FILE = DataFile("partition=1/a.parquet", 1, 10, 500, 20, 29, None, 1_700_000_000_000)
 
 
@@ -37,14 +49,12 @@ def segment_ranges() -> list[SegmentRange]:
 
 
 def planned(segment_bytes: int, parallelism: int = 4) -> list[MoveTask]:
-    def sizes(chain: int, first: int, last: int) -> list[int]:
-        return [segment_bytes] * (last - first + 1)
-
     def offsets_at(cuts: Sequence[SplitPoint]) -> list[int]:
         return [10 * (cut.seq - 1) for cut in cuts]
 
+    layout_of = whole_segments(lambda *_: segment_bytes)
     return plan_moves(
-        "run", segment_ranges(), sizes, offsets_at, NAMES, count(1), parallelism=parallelism
+        "run", segment_ranges(), layout_of, offsets_at, NAMES, count(1), parallelism=parallelism
     )
 
 
@@ -74,9 +84,10 @@ def test_little_is_one_task_however_many_cores_there_are() -> None:
     "task",
     [
         *planned(8 * MiB)[:2],
+        MoveTask("run", 3, NAMES, (EXACT,)),
         MergeTask("run", 4, ORDERS, "orders", (FILE, FILE)),
     ],
-    ids=["first", "second", "merge"],
+    ids=["first", "second", "with places", "merge"],
 )
 def test_a_task_comes_back(task: MoveTask | MergeTask) -> None:
     assert task_of(task.text()) == task

@@ -187,18 +187,18 @@ def test_an_optimize_in_between_costs_no_task(orders: World) -> None:
 
 @pytest.mark.slow
 def test_a_second_run_says_who_is_at_work(orders: World) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def second(step: str) -> None:
         if step == "plan":
             with pytest.raises(Busy) as refused:
                 orders.compact()
-            told.append(str(refused.value))
+            messages.append(str(refused.value))
 
     orders.compact(watch=second)
 
-    assert "another compaction run is in progress: run=" in told[0]
-    assert "process" in told[0]
+    assert "another compaction run is in progress: run=" in messages[0]
+    assert "process" in messages[0]
     orders.check()
 
 

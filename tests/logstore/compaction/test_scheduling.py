@@ -49,8 +49,8 @@ def test_the_line_of_the_crontab_runs(due: World, tmp_path: Path) -> None:
 
     run_in_shell(command, due, tmp_path)
 
-    (told,) = (tmp_path / "logstore-compact.jsonl").read_text().splitlines()
-    assert json.loads(told)["rows"] == 120
+    (reported,) = (tmp_path / "logstore-compact.jsonl").read_text().splitlines()
+    assert json.loads(reported)["rows"] == 120
     due.check()
 
 
@@ -62,7 +62,7 @@ def test_the_command_of_the_airflow_dag_runs(
     path = EXAMPLES / "airflow_dag.py"
     ast.parse(path.read_text())
 
-    told = run_in_shell(runpy.run_path(str(path))["COMMAND"], due, tmp_path)
+    reported = run_in_shell(runpy.run_path(str(path))["COMMAND"], due, tmp_path)
 
-    assert json.loads(told)["rows"] == 120
+    assert json.loads(reported)["rows"] == 120
     due.check()

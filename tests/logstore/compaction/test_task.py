@@ -39,12 +39,15 @@ def tasks_for(world: World) -> list[MoveTask]:
             for segments in reader.segment_ranges(key, view.row, view.log_start, view.end)
         ]
 
-        def sizes(chain: int, first: int, last: int) -> list[int]:
-            return [span.size_bytes for span in reader.spans(chain, first, last)]
-
         names = {row.topic_id: name for name, row in topics.items()}
         return plan_moves(
-            "run", segment_ranges, sizes, reader.offsets_at, names, count(1), parallelism=1
+            "run",
+            segment_ranges,
+            reader.layout_of,
+            reader.offsets_at,
+            names,
+            count(1),
+            parallelism=1,
         )
     finally:
         log.close()

@@ -173,7 +173,7 @@ def test_orphans_are_swept_once_they_are_old(world: World) -> None:
 
     world.compact()
 
-    assert orphan.exists()  # nobody knows yet that it is one
+    assert orphan.exists()  # it is not known yet to be one
     assert len(list(folder.rglob("*.parquet"))) == 2
     assert world.table_pointers()[topic_id].swept_ms > 0
     world.check()

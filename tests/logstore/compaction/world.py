@@ -100,7 +100,7 @@ class World:
     ) -> None:
         """Each table holds what was written, once and in order, up to the end that it tells.
 
-        Somebody's OPTIMIZE puts rows in an order of its own.
+        OPTIMIZE of another engine puts rows in an order of its own.
         """
         for (topic, partition), values in self.written.items():
             if topic in skip:

@@ -48,7 +48,7 @@ def test_a_row_that_was_read_before_log_start_was_raised_takes_nothing_back() ->
     assert catalog.topics["orders"].rows == [raised]
 
 
-def test_another_life_of_a_topic_counts_its_versions_anew() -> None:
+def test_another_life_of_a_topic_counts_its_versions_from_zero() -> None:
     catalog = catalog_with(TOPIC)
     catalog.apply(update(replace(TOPIC, topic_id=OTHER_ID, version=1)))
     assert catalog.topics["orders"].topic_id == OTHER_ID

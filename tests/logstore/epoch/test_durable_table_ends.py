@@ -1,4 +1,4 @@
-"""Chains are trimmed by what tables hold for sure, and by nothing that is only said of them."""
+"""Chains are trimmed by what tables hold durably, and by nothing that is only said of them."""
 
 import asyncio
 import logging
@@ -85,7 +85,7 @@ class Moved:
         await self.written.runner.registry.put_if(TABLE, self.topic_id.hex(), row)
 
     def overwrite(self, start: int, end: int) -> None:
-        """Somebody who does not create conditionally puts another entry in the newest's place."""
+        """A writer that does not create conditionally puts another entry in the newest's place."""
         key = names.entry_key(self.topic_id, self.snapshot.version)
         other = move((0, start, end), run="unsafe")
         self.written.objects.delete(key)
@@ -153,7 +153,7 @@ def test_what_the_table_does_not_hold_stays() -> None:
 
 
 def test_what_the_table_holds_since_just_now_stays_for_a_grace() -> None:
-    """Whoever planned by the version before reads it from segments."""
+    """A reader that planned by the version before reads it from segments."""
 
     async def story(moved: Moved) -> None:
         await moved.clock.sleep_s(GRACE_MS / 1000)
@@ -215,7 +215,7 @@ def test_an_overwritten_commit_stops_trimming_and_alarms(
         assert moved.trim_point == 0
         assert moved.trimming.failed_count == 3
 
-        # However long ago it was, and whoever looks.
+        # However long ago it was, and whichever broker looks.
         moved.move_nothing(40)
         await moved.tell(RECORDS)
         moved.trimming = Trimming(moved.log, SETTINGS, lambda: True, moved.here)
@@ -242,7 +242,7 @@ def test_a_mark_says_how_far_commits_were_looked_at() -> None:
     play(story)
 
 
-def test_a_table_that_went_back_behind_its_mark_is_told_of(
+def test_a_table_that_went_back_behind_its_mark_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(moved: Moved) -> None:

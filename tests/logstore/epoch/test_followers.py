@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from logstore.epoch.followers import CHAINS_KEPT_MAX, Followers
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
-from logstore.errors import Corrupt
+from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.chain_row import CHAIN
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.feed_row import FeedChange
@@ -118,7 +118,7 @@ def test_a_follower_shows_what_its_leader_committed_and_no_more() -> None:
     run(scenario())
 
 
-def test_whoever_waits_at_a_follower_is_woken_by_what_is_new() -> None:
+def test_fetches_that_wait_at_a_follower_are_woken_by_new_records() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         async with two_brokers(written) as (one, two):
@@ -238,7 +238,7 @@ def test_a_dead_leaders_partitions_are_taken_over_by_who_followed_them() -> None
     run(scenario())
 
 
-def test_a_chain_handed_out_is_the_chain_and_nobody_elses() -> None:
+def test_a_chain_handed_out_is_the_chain_and_a_copy() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         async with two_brokers(written) as (one, two):
@@ -287,7 +287,7 @@ def test_a_chain_that_is_followed_no_more_is_kept_for_a_while() -> None:
     run(scenario())
 
 
-def test_a_chain_that_cannot_be_read_is_told_and_tried_again() -> None:
+def test_a_chain_that_cannot_be_read_is_reported_and_tried_again() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=1000)
         async with two_brokers(written) as (one, two):
@@ -298,9 +298,12 @@ def test_a_chain_that_cannot_be_read_is_told_and_tried_again() -> None:
             appended = await written.write(one, here.leaders[0], [EPOCH_MS])
             key = segment_key(one.epoch, appended.seq)
             whole = written.objects.get(key)
+            woken: list[LogstoreError | None] = []
+            followed.watch(lambda: woken.append(followed.error))
             written.objects.delete(key)
             written.objects.create(key, [whole[:130] + bytes([whole[130] ^ 1]) + whole[131:]])
             await until(lambda: isinstance(followed.error, Corrupt))
+            assert woken and all(isinstance(error, Corrupt) for error in woken)
             assert not followed.is_ready and one.epoch not in two._followers.served()
             assert followed.high_watermark == 1
             written.objects.delete(key)

@@ -1,4 +1,4 @@
-"""What a chain forgets is needed by nobody; what its checkpoints hold does not grow without end."""
+"""What a chain forgets is needed no more; what its checkpoints hold does not grow without end."""
 
 import pytest
 
@@ -333,7 +333,7 @@ def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> Part
         (True, row_with(3), True),
         (True, row_with(3, log_start=25), True),
         (True, row_with(3, log_start=24), False),  # the topic's table holds it, trimming asks
-        (True, row_with(3, reason="somebody"), False),
+        (True, row_with(3, reason="another"), False),
         (True, row_with(2, 3), False),
         (True, row_with(2), False),
         (True, row_with(1), False),
@@ -349,7 +349,7 @@ def test_a_row_drops_what_it_lists_no_more(
 
 
 def test_nothing_is_appended_to_a_stretch_that_was_forgotten() -> None:
-    """Its leader may still be known to somebody; an entry outside any epoch range ends a chain."""
+    """Some client may still know its leader; an entry outside any epoch range ends a chain."""
 
     async def scenario() -> None:
         written = WrittenLog()

@@ -22,8 +22,8 @@ KNOWN, UNKNOWN = 7, 8
 
 TAKEN, PUT_OFF = "taken", "put off"
 BROKEN, STALE = Refusal.OUT_OF_ORDER, Refusal.STALE_EPOCH
-Told = str | Refusal
-Case = tuple[int, int, int, Told, Told, Told]
+Reported = str | Refusal
+Case = tuple[int, int, int, Reported, Reported, Reported]
 
 
 def append(leader: Leader, producer: int, sequence: int, epoch: int = 3, count: int = 1) -> int:
@@ -35,7 +35,7 @@ def append(leader: Leader, producer: int, sequence: int, epoch: int = 3, count: 
     return leader.append(data, check_batch(data, 0, len(data))).seq
 
 
-def told(leader: Leader, producer: int, sequence: int, epoch: int = 3) -> Told:
+def reported(leader: Leader, producer: int, sequence: int, epoch: int = 3) -> Reported:
     try:
         append(leader, producer, sequence, epoch)
     except NotLeading:
@@ -81,13 +81,13 @@ def test_what_may_have_overtaken_is_put_off_while_a_leadership_is_new(name: str)
             async with written.life(clean=False) as log:
                 await write_what_is_known(log)
                 if not in_the_second:
-                    assert told(await leader_of(log), producer, sequence, epoch) == expected
+                    assert reported(await leader_of(log), producer, sequence, epoch) == expected
             if in_the_second:
                 async with written.life(clean=False) as log:
                     leader = await leader_of(log)
                     assert leader.leader_epoch == 1
                     await written.runner.clock.sleep_s(wait_s)
-                    assert told(leader, producer, sequence, epoch) == expected
+                    assert reported(leader, producer, sequence, epoch) == expected
 
     run(scenario())
 
@@ -97,10 +97,10 @@ def test_in_an_empty_partition_a_batch_waits_for_the_first_of_its_producer() -> 
         written = WrittenLog()
         async with written.life() as log:
             leader = await leader_of(log)
-            assert told(leader, UNKNOWN, 1) == PUT_OFF
+            assert reported(leader, UNKNOWN, 1) == PUT_OFF
             assert leader.log_end == 0
-            assert told(leader, UNKNOWN, 0) == TAKEN
-            assert told(leader, UNKNOWN, 1) == TAKEN
+            assert reported(leader, UNKNOWN, 0) == TAKEN
+            assert reported(leader, UNKNOWN, 1) == TAKEN
 
     run(scenario())
 
@@ -112,10 +112,10 @@ def test_who_has_been_heard_of_nowhere_begins_anywhere_once_a_leadership_is_olde
         written = WrittenLog()
         async with written.life() as log:
             leader = await leader_of(log)
-            assert told(leader, UNKNOWN, 5) == PUT_OFF
+            assert reported(leader, UNKNOWN, 5) == PUT_OFF
             await written.runner.clock.sleep_s(EARLY_S + 1)
-            assert told(leader, UNKNOWN, 5) == TAKEN
-            assert told(leader, UNKNOWN, 6) == TAKEN
+            assert reported(leader, UNKNOWN, 5) == TAKEN
+            assert reported(leader, UNKNOWN, 6) == TAKEN
 
     run(scenario())
 
@@ -129,7 +129,7 @@ def test_a_released_partition_judges_no_sequence(producer: int, sequence: int, e
             leader = await leader_of(log)
             leader.release()
             await written.runner.clock.sleep_s(EARLY_S + 1)
-            assert told(leader, producer, sequence, epoch) == PUT_OFF
+            assert reported(leader, producer, sequence, epoch) == PUT_OFF
 
     run(scenario())
 

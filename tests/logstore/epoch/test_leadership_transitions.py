@@ -122,7 +122,7 @@ class HeldStore(MemoryStore):
         await super().create(key, parts)
 
 
-def test_nobody_else_is_named_before_the_release_is_committed() -> None:
+def test_no_other_broker_is_named_before_the_release_is_committed() -> None:
     """What was appended until then may be committed, and its next leader must know it."""
 
     async def scenario() -> None:

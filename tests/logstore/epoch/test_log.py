@@ -223,7 +223,7 @@ def test_a_producer_out_of_order_is_refused_in_the_next_life_too() -> None:
     run(scenario())
 
 
-def test_a_broker_whose_row_is_anothers_stops_and_everybody_is_told() -> None:
+def test_a_broker_whose_row_is_anothers_stops_and_every_client_is_answered() -> None:
     async def scenario() -> None:
         written = WrittenLog()
         async with written.life(clean=False) as log:
@@ -341,7 +341,7 @@ def test_a_creation_ends_also_when_the_watch_was_faster_to_lead() -> None:
 
 
 def test_a_checkpoint_of_many_producers_leaves_the_loop_to_others_between_slices() -> None:
-    """Batches that come meanwhile are acknowledged meanwhile, and are not in it."""
+    """Batches that come between slices are acknowledged there, and are not in it."""
 
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=1000)

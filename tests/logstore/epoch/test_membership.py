@@ -74,7 +74,7 @@ def test_one_heartbeat_without_an_answer_costs_a_broker_nothing() -> None:
     run(scenario())
 
 
-def test_only_a_registry_that_answers_nothing_for_a_lease_is_told(
+def test_only_a_registry_that_answers_nothing_for_a_lease_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:

@@ -121,7 +121,7 @@ def test_who_takes_over_needs_no_checkpoint_that_no_row_names() -> None:
     run(scenario())
 
 
-def test_a_follower_finds_checkpoints_that_it_cannot_be_told_of() -> None:
+def test_a_follower_finds_checkpoints_that_no_hint_names() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=20)
         registry = AwayRegistry(written.runner.registry)

@@ -1,4 +1,4 @@
-"""The watch over the registry: what it reads is never older than what this broker did meanwhile."""
+"""The watch over the registry: what it reads is never older than this broker's own changes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,7 +29,7 @@ READ_S = 0.01
 
 
 class EditedRows(MemoryRows):
-    """Rows that this broker changes while it reads them, as many times as it is told."""
+    """Rows that this broker changes while it reads them, as many times as a test says."""
 
     def __init__(self, edits: int) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ def test_a_call_that_hangs_is_given_up_and_made_again() -> None:
     run(scenario())
 
 
-def test_whoever_is_in_a_hurry_all_the_time_still_waits_between_two_looks() -> None:
+def test_a_task_in_a_constant_hurry_still_waits_between_two_looks() -> None:
     """One broker drains, which every look at brokers tells, while another seems silent."""
 
     async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""Memory of segments: what was frozen keeps its bytes, whoever still looks at it."""
+"""Memory of segments: what was frozen keeps its bytes, however long a reader looks at it."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,7 +42,7 @@ def test_a_frozen_body_never_changes_while_it_is_held(
         assert all(bytes(body) == data for body, data in held.values())
 
 
-def test_an_arena_is_used_again_once_nobody_looks_at_it() -> None:
+def test_an_arena_is_used_again_once_nothing_refers_to_it() -> None:
     pool = ArenaPool(1_000)
     first = pool.take(0)
     view = first.take(0, 10)

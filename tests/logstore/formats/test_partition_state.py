@@ -101,7 +101,7 @@ def test_work_on_many_producers_is_done_in_slices() -> None:
 
     count = 0
     for count, _ in enumerate(encode(), 1):
-        found.apply_batch(MANY + count, 0, 0, 0, 0, 0, 0)  # what comes meanwhile is not in it
+        found.apply_batch(MANY + count, 0, 0, 0, 0, 0, 0)  # what comes between slices is not in it
     ((parts, expired),) = results
     assert count >= 3
     assert len(expired) == MANY // 2 + 1

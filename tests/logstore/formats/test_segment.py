@@ -181,7 +181,7 @@ def test_an_entry_that_points_outside_is_corrupt(entry: Entry) -> None:
 
 
 def test_the_identity_is_all_that_tells_two_segments_apart() -> None:
-    """Whoever finds these bytes under a key knows whose put won."""
+    """A writer that finds these bytes under a key knows whose put won."""
     one, other = front_of(BATCH), front_of(BATCH._replace(partition=9))
 
     assert one[:IDENTITY_BYTES] == other[:IDENTITY_BYTES]

@@ -1,4 +1,4 @@
-"""Rows of compaction: packed small, read back as they were, damage is told."""
+"""Rows of compaction: packed small, read back as they were, damage is reported."""
 
 import pytest
 from hypothesis import given

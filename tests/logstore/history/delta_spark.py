@@ -43,27 +43,27 @@ def main() -> None:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    told = _told(spark, table)
-    told |= _streamed(spark, Path(table).parent / "streamed")
-    sys.stdout.write(json.dumps(told) + "\n")
+    reported = _reported(spark, table)
+    reported |= _streamed(spark, Path(table).parent / "streamed")
+    sys.stdout.write(json.dumps(reported) + "\n")
     spark.stop()
 
 
-def _told(spark: SparkSession, table: str) -> dict[str, Any]:
+def _reported(spark: SparkSession, table: str) -> dict[str, Any]:
     name = f"delta.`{table}`"
     rows = spark.read.format("delta").load(table)
-    told: dict[str, Any] = {"columns": rows.dtypes}
-    told["sums"] = _sums(spark, name)
+    reported: dict[str, Any] = {"columns": rows.dtypes}
+    reported["sums"] = _sums(spark, name)
     far = f"select timestamp_ms from {name} where timestamp_ms < 0 order by timestamp_ms"
-    told["before 1970"] = [row[0] for row in spark.sql(far).collect()]
-    told["pruned"] = len(rows.where("partition = 0 and offset >= 250").inputFiles())
+    reported["before 1970"] = [row[0] for row in spark.sql(far).collect()]
+    reported["pruned"] = len(rows.where("partition = 0 and offset >= 250").inputFiles())
     spark.sql(f"alter table {name} set tblproperties ('delta.checkpointInterval' = '2')")
     spark.sql(f"optimize {name} zorder by (key)").collect()
-    told["sums after optimize"] = _sums(spark, name)
+    reported["sums after optimize"] = _sums(spark, name)
     spark.sql(f"delete from {name} where partition = 1 and offset = 3")
     spark.sql(f"vacuum {name} retain 0 hours").collect()
-    told["sums after all"] = _sums(spark, name)
-    return told
+    reported["sums after all"] = _sums(spark, name)
+    return reported
 
 
 def _streamed(spark: SparkSession, folder: Path) -> dict[str, Any]:

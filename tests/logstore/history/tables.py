@@ -20,7 +20,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class SetTime:
-    """A clock that says what it is told."""
+    """A clock that says what a test sets."""
 
     def __init__(self, now_ms: int = NOW_MS) -> None:
         self.now = now_ms

@@ -269,5 +269,5 @@ def test_names_of_tables_say_nothing_wrong(tmp_path: Path) -> None:
     assert isinstance(tables, Tables)
     assert names.partition_of(names.app_id(TOPIC_ID, 12), TOPIC_ID) == 12
     assert names.partition_of(names.app_id(OTHER_ID, 12), TOPIC_ID) is None
-    assert names.partition_of("somebody/else", TOPIC_ID) is None
+    assert names.partition_of("another/writer", TOPIC_ID) is None
     assert names.partition_of(f"logstore/{TOPIC_ID.hex()}/x", TOPIC_ID) is None

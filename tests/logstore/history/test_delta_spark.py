@@ -53,8 +53,8 @@ def test_an_owner_with_delta_spark(tmp_path: Path) -> None:
     for version in range(3):  # what is read is the checkpoint
         (tmp_path / names.entry_key(TOPIC_ID, version)).unlink()
 
-    told = _told(tmp_path / names.table_key(TOPIC_ID), [*map(str, jars)])
-    assert told["columns"] == [
+    reported = _reported(tmp_path / names.table_key(TOPIC_ID), [*map(str, jars)])
+    assert reported["columns"] == [
         ["partition", "int"],
         ["offset", "bigint"],
         ["timestamp", "timestamp"],
@@ -68,12 +68,12 @@ def test_an_owner_with_delta_spark(tmp_path: Path) -> None:
     ]
     lengths = sum(3 * len(f"value-{one}") for one in range(300))
     first = [[0, 300, 299 * 150, lengths, 200], [1, 5, 10, 63, 0]]
-    assert told["sums"] == told["sums after optimize"] == first
-    assert told["before 1970"] == FAR
-    assert told["pruned"] == 1
-    assert told["sums after all"] == [first[0], [1, 4, 7, 63, 0]]
+    assert reported["sums"] == reported["sums after optimize"] == first
+    assert reported["before 1970"] == FAR
+    assert reported["pruned"] == 1
+    assert reported["sums after all"] == [first[0], [1, 4, 7, 63, 0]]
 
-    _check_streams(told)
+    _check_streams(reported)
     after = tables.snapshot(TOPIC_ID, known=snapshot)
     assert after is not None and after == tables.snapshot(TOPIC_ID)
     assert after.ends == {0: 300, 1: 5}
@@ -91,15 +91,15 @@ def test_an_owner_with_delta_spark(tmp_path: Path) -> None:
     assert tables.snapshot(TOPIC_ID) == again
 
 
-def _check_streams(told: dict[str, object]) -> None:
+def _check_streams(reported: dict[str, object]) -> None:
     """Retention changes data: a stream must pass over it (docs/operations/history.md)."""
-    assert told["plain"] == list(range(10))
-    assert "DELTA_SOURCE_IGNORE_DELETE" in str(told["fault"])
-    assert "ignoreDeletes" in str(told["fault"])
-    assert told["ignoring"] == list(range(20))
+    assert reported["plain"] == list(range(10))
+    assert "DELTA_SOURCE_IGNORE_DELETE" in str(reported["fault"])
+    assert "ignoreDeletes" in str(reported["fault"])
+    assert reported["ignoring"] == list(range(20))
 
 
-def _told(table: Path, jars: list[str]) -> dict[str, object]:
+def _reported(table: Path, jars: list[str]) -> dict[str, object]:
     answer = subprocess.run(
         [sys.executable, "-m", "tests.logstore.history.delta_spark", str(table), *jars],
         cwd=ROOT,
@@ -110,5 +110,5 @@ def _told(table: Path, jars: list[str]) -> dict[str, object]:
         text=True,
     )
     assert answer.returncode == 0, answer.stderr[-3000:]
-    told: dict[str, object] = json.loads(answer.stdout.splitlines()[-1])
-    return told
+    reported: dict[str, object] = json.loads(answer.stdout.splitlines()[-1])
+    return reported

@@ -110,7 +110,7 @@ def test_merging_and_retention_change_nothing_of_what_is_held(
     assert held(tables, clock) == {0: 300, 1: 60, 2: 5}
 
 
-def test_topics_are_told_apart(tables: Tables, clock: SetTime) -> None:
+def test_topics_are_distinguished(tables: Tables, clock: SetTime) -> None:
     for topic_id, end in ((TOPIC_ID, 10), (OTHER_ID, 20)):
         moved(tables, tables.create(topic_id, "t"), (0, 0, end))
     clock.now += 2 * HOUR_MS
@@ -120,6 +120,7 @@ def test_topics_are_told_apart(tables: Tables, clock: SetTime) -> None:
     }
 
 
+@pytest.mark.slow
 def test_many_commits_are_followed_back(tables: Tables, clock: SetTime) -> None:
     snapshot = tables.create(TOPIC_ID, "orders")
     for minute in range(150):
@@ -147,7 +148,7 @@ def test_a_log_that_was_cleaned_holds_nothing_until_it_goes_back_a_grace(
 def test_a_commit_that_was_overwritten_is_an_alarm(
     tmp_path: Path, tables: Tables, clock: SetTime
 ) -> None:
-    """As Delta's own LogStore does on s3a: version 2 was ours, then somebody else's."""
+    """As Delta's own LogStore does on s3a: version 2 was ours, then another writer's."""
     made(tables, clock)
     entry = tmp_path / names.entry_key(TOPIC_ID, 2)
     entry.chmod(0o644)

@@ -72,7 +72,7 @@ def test_entries_of_other_engines_are_understood() -> None:
         {"commitInfo": {"timestamp": 7, "operation": "OPTIMIZE", "operationMetrics": {}}},
         {"remove": {"path": "partition=0/a%20b.parquet", "dataChange": False}},
         {"add": {"path": path, "partitionValues": partition, "size": 9}},
-        {"txn": {"appId": "somebody's", "version": 3}},
+        {"txn": {"appId": "another's", "version": 3}},
         {"domainMetadata": {"domain": "x", "configuration": "", "removed": False}},
     ]
     data = "\n\n".join(json.dumps(line) for line in lines).encode()

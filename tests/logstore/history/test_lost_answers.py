@@ -53,7 +53,7 @@ def test_two_runs_on_a_bad_store_move_every_offset_once(tmp_path: Path, seed: in
         for _ in range(2)
     ]
     runs[0].create(TOPIC_ID, "orders")
-    told: list[str] = []
+    messages: list[str] = []
     for number in range(40):
         tables, name = runs[number % 2], f"run-{number}"
         try:
@@ -61,9 +61,9 @@ def test_two_runs_on_a_bad_store_move_every_offset_once(tmp_path: Path, seed: in
             assert before is not None
             if rng.random() < 0.3:  # the other one is quicker
                 moved(runs[(number + 1) % 2], before, _next(before.end(0)), run=f"quick-{number}")
-                told.append(f"quick-{number}")
+                messages.append(f"quick-{number}")
             moved(tables, before, _next(before.end(0)), run=name)
-            told.append(name)
+            messages.append(name)
         except (TableConflict, OutcomeUnknown, Retryable):
             continue
 
@@ -72,7 +72,7 @@ def test_two_runs_on_a_bad_store_move_every_offset_once(tmp_path: Path, seed: in
     assert newest is not None
     made = [fact.run for fact in sound.commits(TOPIC_ID, 1)]
     assert len(made) == len(set(made)) == newest.version > 10
-    assert set(told) <= set(made)
+    assert set(messages) <= set(made)
     assert newest.end(0) == 10 * newest.version
     assert [file.min_offset for file in newest.files[0]] == list(range(0, newest.version * 10, 10))
     assert held_ends(sound, [TOPIC_ID], 0, clock.now).troubles == []

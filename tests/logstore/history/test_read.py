@@ -211,6 +211,27 @@ def test_what_is_not_parquet_is_corrupt(store: DirectoryStore) -> None:
             list(reading(store, [DataFile(path, 0, 1, len(data), 0, 9)], 0, 10))
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pa.table({"other": pa.array([1, 2])}),
+        pa.table({"offset": pa.array([1, None], pa.int64())}),
+        pa.table({"offset": pa.array(["1", "2"])}),
+        pa.table({"offset": pa.array([1, 2]), "value": pa.array([1.5, 2.5])}),
+    ],
+    ids=["none", "null", "text", "a value of another type"],
+)
+def test_rows_that_are_not_ours_are_corrupt(store: DirectoryStore, damaged: pa.Table) -> None:
+    out = pa.BufferOutputStream()
+    pq.write_table(damaged, out)
+    data = out.getvalue().to_pybytes()
+    store.create(f"{names.table_key(TOPIC_ID)}/partition=0/damaged.parquet", [data])
+
+    with pytest.raises(Corrupt):
+        file = DataFile("partition=0/damaged.parquet", 0, 2, len(data), 1, 2)
+        list(reading(store, [file], 0, 10, ["offset", "value"]))
+
+
 def test_what_cannot_be_asked_for_is_invalid(store: DirectoryStore) -> None:
     with pytest.raises(Invalid):
         list(reading(store, [], 0, 1, ["topic"]))

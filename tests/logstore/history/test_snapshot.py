@@ -48,7 +48,7 @@ def test_every_file_that_may_hold_an_offset_is_found(
 
 
 @given(st.lists(bounds, max_size=10), st.lists(bounds, max_size=10), st.randoms())
-def test_a_list_that_was_changed_is_the_list_made_anew(
+def test_a_list_that_was_changed_equals_a_new_list(
     before: list[tuple[int, int]], after: list[tuple[int, int]], rng: Random
 ) -> None:
     files, more = files_of(before), files_of(after, first=100)

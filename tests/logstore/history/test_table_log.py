@@ -129,7 +129,7 @@ def _schema(rows: list[dict[str, object]]) -> pa.Schema:
     return pa.schema([(kind, pa.struct(fields)) for kind, fields in kinds.items()])
 
 
-def test_damage_is_told_from_absence(tmp_path: Path) -> None:
+def test_damage_is_distinguished_from_absence(tmp_path: Path) -> None:
     snapshot, path = checkpointed(tmp_path)
     hint = tmp_path / names.last_checkpoint_key(TOPIC_ID)
     whole = path.read_bytes()
@@ -149,7 +149,7 @@ def test_damage_is_told_from_absence(tmp_path: Path) -> None:
 def test_history_costs_nothing_until_it_is_used() -> None:
     modules = [path.stem for path in Path(names.__file__).parent.glob("*.py")]
     heavy = {"pyarrow", "deltalake", "obstore", "boto3", "botocore"}
-    told = subprocess.run(
+    reported = subprocess.run(
         [
             sys.executable,
             "-c",
@@ -163,4 +163,4 @@ def test_history_costs_nothing_until_it_is_used() -> None:
         check=True,
         timeout=50,
     )
-    assert told.stdout.strip() == "[]"
+    assert reported.stdout.strip() == "[]"

@@ -77,8 +77,8 @@ def test_no_credentials_is_one_line_that_says_what_to_do(profiles: Path) -> None
         with pytest.raises(Denied, match=r"no AWS credentials: .*aws sso login"):
             store.create("k", [b"x"])
         assert server.requests == []
-        unknown = S3Options(endpoint=server.endpoint, profile="nobody")
-        with pytest.raises(Denied, match=r"profile \(nobody\) could not be found"):
+        unknown = S3Options(endpoint=server.endpoint, profile="unknown")
+        with pytest.raises(Denied, match=r"profile \(unknown\) could not be found"):
             S3BlockingStore(S3Location("bucket"), unknown).get("k")
-    with pytest.raises(Refused, match=r"profile \(nobody\) could not be found"):
-        S3BlockingStore(S3Location("bucket"), S3Options(profile="nobody"))
+    with pytest.raises(Refused, match=r"profile \(unknown\) could not be found"):
+        S3BlockingStore(S3Location("bucket"), S3Options(profile="unknown"))

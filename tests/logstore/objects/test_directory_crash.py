@@ -131,7 +131,7 @@ def test_a_full_disk_is_retryable_and_leaves_nothing(tmp_path: Path, unnamed: bo
     assert (done.stdout.strip(), done.returncode) == ("refused and recovered", 0), done.stderr
 
 
-def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_directory_of_another_program_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "root"
     DirectoryStore(root).create("a/b", [b"x"])
     root.chmod(0o000)

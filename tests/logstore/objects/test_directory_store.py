@@ -111,7 +111,7 @@ def test_bytes_are_synced_before_the_name_and_the_name_before_the_answer(
     assert done == ["sync bytes", "link", f"sync {root / 'a/b'}"]
 
 
-def test_an_object_that_was_there_is_durable_before_anybody_is_told(
+def test_an_object_that_was_there_is_durable_before_the_answer(
     store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.create("a/b", [b"x"])
@@ -124,7 +124,7 @@ def test_an_object_that_was_there_is_durable_before_anybody_is_told(
         store.create("a/b", [b"y"])
 
 
-def test_folders_somebody_else_made_are_synced_at_first_use(
+def test_folders_that_another_process_made_are_synced_at_first_use(
     store: DirectoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "root"
@@ -244,13 +244,13 @@ def test_an_unfinished_file_that_was_swept_is_written_again(
     store = DirectoryStore(tmp_path, unnamed_files=False)
     sync_data = files.sync_data
 
-    def swept_meanwhile(descriptor: int) -> None:
+    def swept_in_between(descriptor: int) -> None:
         sync_data(descriptor)
         for path in (tmp_path / ".tmp").iterdir():
             path.unlink()
         monkeypatch.setattr(files, "sync_data", sync_data)
 
-    monkeypatch.setattr(files, "sync_data", swept_meanwhile)
+    monkeypatch.setattr(files, "sync_data", swept_in_between)
     store.create("a", [b"x"])
     assert store.get("a") == b"x"
 

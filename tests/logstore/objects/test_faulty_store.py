@@ -136,15 +136,15 @@ def _error(call: Callable[[], object]) -> LogstoreError:
 def play(seed: int) -> list[str]:
     chances = {one.name: 0.1 for one in fields(StoreFaults) if not one.name.endswith("_s")}
     world = World(replace(StoreFaults(), **chances), seed)
-    told = []
+    reported = []
     for number in range(100):
         try:
             world.store.create(f"k/{number % 50}", [DATA])
-            told.append(world.store.get(f"k/{number % 50}").hex())
+            reported.append(world.store.get(f"k/{number % 50}").hex())
         except LogstoreError as error:
-            told.append(repr(error))
+            reported.append(repr(error))
         world.clock.now_s += 1
-    return [*told, repr(sorted(world.faults.seen.items())), repr(world.clock.now_s)]
+    return [*reported, repr(sorted(world.faults.seen.items())), repr(world.clock.now_s)]
 
 
 def test_a_seed_plays_the_same_twice() -> None:

@@ -54,7 +54,7 @@ class ScriptedStore(MemoryStore):
         clock = VirtualClock()
         try:
             await clock.sleep_s(applied_s)
-            error: LogstoreError | None = outcome("as told") if outcome else None
+            error: LogstoreError | None = outcome("as planned") if outcome else None
             if error is None or isinstance(error, OutcomeUnknown):
                 try:
                     await super().create(key, parts)
@@ -142,7 +142,7 @@ def test_two_outcomes_come_to_one_that_is_true(
 
 
 def test_put_once_is_never_fenced_by_its_own_second_request() -> None:
-    """The first has happened and its answer hangs; the second is told that an object is there."""
+    """The first has happened and its answer hangs; the second learns that an object is there."""
 
     async def story() -> None:
         clock = VirtualClock()

@@ -126,9 +126,7 @@ def test_an_answer_is_sorted_by_what_the_caller_does(
         assert kind_of(calls["list"]) is delete
 
 
-def test_a_create_that_was_told_nothing_of_use_may_have_happened(
-    saying: Saying, calls: Calls
-) -> None:
+def test_a_create_without_a_useful_answer_may_have_happened(saying: Saying, calls: Calls) -> None:
     saying.say(200)  # without an ETag
     assert kind_of(calls["create"]) is OutcomeUnknown
 

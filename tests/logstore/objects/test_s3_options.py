@@ -68,7 +68,7 @@ def test_the_aws_environment_fills_in_what_no_setting_says() -> None:
     assert (said.endpoint, said.region) == ("https://mine", "here")
 
 
-def test_an_endpoint_of_ones_own_has_the_bucket_in_the_path_unless_told_otherwise() -> None:
+def test_an_endpoint_of_ones_own_has_the_bucket_in_the_path_unless_set_otherwise() -> None:
     plain = S3Options.of({"storage.endpoint": "http://host:9000"}, {})
     assert plain.endpoint_of("bucket") == "http://host:9000"
     hosted = S3Options.of({"storage.endpoint": "https://host", "storage.path.style": "false"}, {})

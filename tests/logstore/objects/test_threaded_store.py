@@ -75,7 +75,7 @@ def test_a_cancelled_create_goes_on_and_close_waits_for_it() -> None:
     asyncio.run(scenario())
 
 
-def test_an_error_that_nobody_waits_for_any_more_is_dropped() -> None:
+def test_an_error_that_no_caller_waits_for_any_more_is_dropped() -> None:
     gated = GatedStore()
     gated.objects.create("there", [b"x"])
     complaints: list[dict[str, Any]] = []

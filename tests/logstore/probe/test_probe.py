@@ -146,7 +146,7 @@ class Overwrites(Objects):
 
 
 class AnswersFirstKeepsLast(Objects):
-    """Of racing creates the first is told that it won, and the last one's bytes stay."""
+    """Of racing creates the first learns that it won, and the last one's bytes stay."""
 
     def create(self, key: str, parts: Sequence[Buffer]) -> None:
         try:
@@ -246,7 +246,7 @@ def test_a_missing_permission_is_named(lacks: str) -> None:
     assert all(f"s3:{lacks}" in fault for fault in report.faults), report.faults
 
 
-def test_that_an_absent_key_answers_403_is_told_apart() -> None:
+def test_that_an_absent_key_answers_403_is_distinguished() -> None:
     assert "absent key answers 403" in probed(Forbids("ListBucket")).faults[0]
 
 

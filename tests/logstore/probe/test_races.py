@@ -1,4 +1,4 @@
-"""Judging races: which stores are told apart."""
+"""Judging races: which stores are distinguished."""
 
 from collections.abc import Sequence
 
@@ -53,7 +53,9 @@ def test_a_round_of_lost_answers_says_nothing(undecided: Race) -> None:
 
 
 @given(st.lists(RACES, min_size=1, max_size=20))
-def test_whoever_passes_had_one_winner_in_every_round_it_was_judged_by(races: list[Race]) -> None:
+def test_a_store_that_passes_had_one_winner_in_every_round_it_was_judged_by(
+    races: list[Race],
+) -> None:
     tally = judge("races", races)
     assert sum(tally.winners.values()) == tally.judged
     if not tally.faults:

@@ -1,4 +1,4 @@
-"""The row of a broker goes when its chain is sealed and nobody renews it, and not before."""
+"""The row of a broker goes when its chain is sealed and no broker renews it, and not before."""
 
 from dataclasses import replace
 

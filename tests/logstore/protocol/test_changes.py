@@ -1,4 +1,4 @@
-"""The change feed: what was changed is told whatever becomes of one answer."""
+"""The change feed: what was changed is published whatever becomes of one answer."""
 
 import json
 
@@ -20,7 +20,7 @@ LOST = OutcomeUnknown("the registry does not answer")
 
 
 @pytest.mark.parametrize("trouble", [AWAY, LOST])
-def test_a_registry_that_is_away_for_a_while_is_told_when_it_is_back(
+def test_a_registry_that_is_away_for_a_while_is_updated_when_it_is_back(
     trouble: LogstoreError,
 ) -> None:
     _, made = drive(publish([CHANGE]), [trouble, FEED.row(), trouble, None])
@@ -31,8 +31,8 @@ def test_a_registry_that_is_away_for_a_while_is_told_when_it_is_back(
     assert last.conditions == [Comparison("version", "=", FEED.version)]
 
 
-def test_after_a_lost_race_it_is_told_behind_the_winner() -> None:
-    lost = ConditionFailed("somebody was faster", FEED.row())
+def test_after_a_lost_race_it_is_reported_behind_the_winner() -> None:
+    lost = ConditionFailed("another was faster", FEED.row())
     _, made = drive(publish([CHANGE]), [None, lost, None])
     last = made[-1]
     assert isinstance(last, PutRow)
@@ -52,13 +52,13 @@ changes = st.builds(
 
 
 @given(st.lists(st.lists(changes, max_size=8), max_size=8))
-def test_what_is_told_is_heard_in_its_order(told: list[list[FeedChange]]) -> None:
+def test_notifications_are_heard_in_their_order(reported: list[list[FeedChange]]) -> None:
     feed = FeedRow()
-    for some in told:
+    for some in reported:
         before = feed.version
         feed = FeedRow.of(feed.with_changes(some).row())
         assert feed.since(before) == tuple(some)
-    assert feed.since(0) == tuple(change for some in told for change in some)
+    assert feed.since(0) == tuple(change for some in reported for change in some)
 
 
 def test_a_takeover_of_many_partitions_is_heard_one_by_one_in_a_small_row() -> None:

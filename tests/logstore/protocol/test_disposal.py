@@ -49,7 +49,7 @@ def test_a_topic_is_deleted_if_its_record_says_so_and_no_row_that_it_lives(
 
 @pytest.mark.parametrize("fate", list(Fate))
 @pytest.mark.parametrize("was_led", [False, True])
-def test_rows_go_if_the_deletion_is_recorded_or_nobody_led_the_topic(
+def test_rows_go_if_the_deletion_is_recorded_or_the_topic_was_never_led(
     fate: Fate, was_led: bool
 ) -> None:
     assert may_drop_rows(fate, was_led=was_led).may == (fate is Fate.DELETED or not was_led)

@@ -53,7 +53,7 @@ def test_a_seal_behind_a_gap_is_none() -> None:
     assert not is_sealed(chain, 2)
 
 
-def test_rubbish_at_the_next_seq_is_told() -> None:
+def test_rubbish_at_the_next_seq_is_reported() -> None:
     chain = opened()
     chain.objects.create(segment_key(EPOCH, 2), [b"rubbish" * 20])
 

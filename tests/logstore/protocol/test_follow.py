@@ -31,7 +31,7 @@ from tests.logstore.written import WrittenLog
 
 
 class LaterClock(VirtualClock):
-    """Clocks on which time passes for which nobody waits."""
+    """Clocks on which time passes without a wait."""
 
     later_ms = 0
 
@@ -57,7 +57,7 @@ def summary(state: ChainState) -> dict[EpochKey, tuple[int, int, int, int]]:
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=8), st.integers(2, 12))
 @settings(max_examples=40)
-def test_whoever_follows_knows_what_the_writer_knows(rounds: list[int], segments: int) -> None:
+def test_a_follower_knows_what_the_writer_knows(rounds: list[int], segments: int) -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=segments)
         async with written.life() as log:
@@ -205,7 +205,7 @@ def test_a_chain_without_a_row_is_refused() -> None:
     run(scenario())
 
 
-def test_a_follower_left_behind_by_trimming_enters_anew() -> None:
+def test_a_follower_left_behind_by_trimming_enters_again() -> None:
     """Its next seq is missing because it was deleted, which only the chain's row tells."""
 
     async def scenario() -> None:
@@ -235,7 +235,7 @@ def test_a_follower_left_behind_by_trimming_enters_anew() -> None:
     run(scenario())
 
 
-def test_what_is_read_is_told_segment_by_segment() -> None:
+def test_what_is_read_is_reported_segment_by_segment() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=1000)
         async with written.life() as log:
@@ -244,17 +244,17 @@ def test_what_is_read_is_told_segment_by_segment() -> None:
             await written.runner.run(follower.advance())
             for number in range(10):
                 await written.write(log, topic.leaders[number % 2], [EPOCH_MS])
-            told: list[int] = []
+            reported: list[int] = []
 
             def seen(index: Index) -> None:
-                told.append(index.header.seq)
+                reported.append(index.header.seq)
 
             first = follower.state.next_seq
             assert (
                 await written.runner.run(follower.advance(width=4, segments_max=4, seen=seen)) == 4
             )
             await written.runner.run(follower.advance(seen=seen))
-            assert told == list(range(first, first + 10))
+            assert reported == list(range(first, first + 10))
 
     run(scenario())
 
@@ -428,7 +428,7 @@ def test_a_piece_that_was_stored_while_its_entry_was_read_is_read_again() -> Non
     run(scenario())
 
 
-def test_a_checkpoint_that_is_lost_stops_whoever_enters() -> None:
+def test_a_checkpoint_that_is_lost_stops_each_that_enters() -> None:
     chain = chain_with_a_checkpoint(checkpoint=True)
     chain.objects.delete(checkpoint_key(EPOCH, chain.chain_row().checkpoint))
 

@@ -73,7 +73,7 @@ def lease_of(owner: int, epoch: int = 1) -> Lease:
     return Lease(WHAT, owner=owner, owner_epoch=epoch, lease_s=LEASE_S)
 
 
-def test_the_first_to_look_takes_a_lease_that_nobody_ever_had() -> None:
+def test_the_first_to_look_takes_a_lease_that_no_process_ever_had() -> None:
     world, first, second = World(), lease_of(1), lease_of(2)
     world.step(first)
     world.step(second)
@@ -136,7 +136,7 @@ def test_an_owner_that_cannot_renew_steps_down_at_half_term() -> None:
     assert lease.is_mine
 
 
-def test_an_owner_that_stepped_down_goes_on_when_nobody_took_its_place() -> None:
+def test_an_owner_that_stepped_down_goes_on_when_its_place_was_not_taken() -> None:
     world, lease = World(), lease_of(1)
     world.step(lease)
     world.now_s += 60

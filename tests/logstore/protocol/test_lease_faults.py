@@ -21,7 +21,7 @@ HEALED_WITHIN_S = 10.0
 
 
 class Contest:
-    """Three brokers step in turn with the registry's moods; somebody looks on all the while."""
+    """Three brokers step in turn with the registry's moods; an observer looks on all the while."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -55,7 +55,7 @@ class Contest:
             await self.clock.sleep_s(LEASE_S / 3 * self.rng.uniform(0.8, 1.0))
 
     async def play(self) -> float:
-        """How long nobody held it at the worst, after all was healed."""
+        """How long no broker held it at the worst, after all was healed."""
         tasks = [asyncio.get_running_loop().create_task(self.contend(one)) for one in self.leases]
         while self.clock.monotonic_s() < FAULTS_S:
             await self.clock.sleep_s(0.05)

@@ -66,7 +66,7 @@ def test_an_observers_clock_that_is_off_changes_nothing(offset_s: float, silent_
     assert off.alive == right.alive
 
 
-def test_nobody_is_dead_because_the_observer_stood_still() -> None:
+def test_no_broker_is_dead_because_the_observer_stood_still() -> None:
     liveness = Liveness(LEASE_S)
     look(liveness, {1: ROW, 2: ROW}, 0, 2)
 
@@ -106,7 +106,7 @@ def test_a_broker_marked_dead_is_dead_at_once_and_stays_dead() -> None:
     assert not liveness.is_alive(1)
 
 
-def test_news_of_an_earlier_life_marks_nobody() -> None:
+def test_news_of_an_earlier_life_marks_no_broker() -> None:
     liveness = Liveness(LEASE_S)
     liveness.observe({1: ROW}, 0)
 

@@ -211,7 +211,7 @@ def test_pages_come_with_those_beside_them_in_reads_of_a_limited_size() -> None:
     assert reads == -(-len(pages) // READ_BYTES)
 
 
-def test_a_damaged_page_harms_nobody_but_those_who_want_it() -> None:
+def test_a_damaged_page_harms_only_reads_that_want_it() -> None:
     front, pages = summed_up(partitions=3, rows=2)
     wanted, damaged, _ = front.pages
     bad = bytearray(pages)

@@ -141,7 +141,7 @@ def test_a_maker_that_was_only_slow_draws_another_epoch() -> None:
     assert run(chain.runner.run(resume(slow, request))).epoch == EPOCH + 2
 
 
-def test_whoever_reads_that_an_epoch_is_drawn_finds_its_chain() -> None:
+def test_a_reader_of_a_drawn_epoch_finds_its_chain() -> None:
     """Also in a copy of the registry that was made in the midst of a start."""
     chain = BuiltChain()
     chain.register_cluster(EPOCH)

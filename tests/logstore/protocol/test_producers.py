@@ -121,7 +121,7 @@ def test_whatever_is_repeated_the_log_holds_each_batch_once(
     assert len(unpack_producer(state.producers[PRODUCER]).batches) <= BATCHES_KEPT
 
 
-def test_a_producer_that_was_idle_for_a_day_begins_anew() -> None:
+def test_a_producer_that_was_idle_for_a_day_begins_at_sequence_zero() -> None:
     state = state_after((0, 5))
     state.apply_batch(PRODUCER, 3, 5, 5, 5, 0, PRODUCER_EXPIRATION_MS)
 

@@ -79,7 +79,7 @@ def test_every_outcome_is_settled_by_the_same_bytes_under_the_same_key(name: str
             assert b"".join(request.parts) == b"".join(segment.parts)
 
 
-def test_who_took_the_place_is_told() -> None:
+def test_the_broker_that_took_the_place_is_named() -> None:
     result, _ = drive(put_once(EPOCH, data()), [EXISTS, SEAL])
 
     assert isinstance(result, KeyTaken)

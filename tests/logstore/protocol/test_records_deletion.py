@@ -23,25 +23,27 @@ ROW = PartitionRow.new(1, 7, (1, 2))
 
 
 def raised(row: PartitionRow | None, *offsets: int) -> tuple[list[int | None], int | None]:
-    """What chain 7 at leader epoch 0 is told at each offset, and the log start in the end."""
+    """What chain 7 at leader epoch 0 answers at each offset, and the log start in the end."""
 
     async def scenario() -> tuple[list[int | None], int | None]:
         runner = WrittenLog().runner
         place = (partition_pk(TOPIC_ID, 3), partition_sk(TOPIC_ID, 3))
         if row is not None:
             await runner.registry.put_if(*place, row.row(), RowAbsent())
-        told = [await runner.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, one))) for one in offsets]
+        reported = [
+            await runner.run(raise_log_start(Raise(TOPIC_ID, 3, 7, 0, one))) for one in offsets
+        ]
         stored = await runner.registry.get(*place)
-        return told, None if stored is None else PartitionRow.of(stored).log_start
+        return reported, None if stored is None else PartitionRow.of(stored).log_start
 
     return run(scenario())
 
 
 @given(st.lists(st.integers(0, 50), min_size=1))
 def test_log_start_only_goes_up(offsets: list[int]) -> None:
-    told, stored = raised(ROW, *offsets)
+    reported, stored = raised(ROW, *offsets)
 
-    assert told == [max(offsets[: n + 1]) for n in range(len(offsets))]
+    assert reported == [max(offsets[: n + 1]) for n in range(len(offsets))]
     assert stored == max(offsets)
 
 
@@ -54,7 +56,7 @@ def test_who_does_not_lead_any_more_raises_nothing(row: PartitionRow | None) -> 
     assert raised(row, 3) == ([None], None if row is None else 0)
 
 
-def test_a_repeat_is_told_where_the_log_starts() -> None:
+def test_a_repeat_is_answered_with_the_log_start() -> None:
     assert raised(replace(ROW, log_start=9), 4, 9) == ([9, 9], 9)
 
 

@@ -94,7 +94,7 @@ def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -
 
 
 @pytest.mark.parametrize("table_end", [0, 30, 59])
-def test_a_stretch_that_neither_row_nor_table_accounts_for_is_told(table_end: int) -> None:
+def test_an_epoch_range_that_neither_row_nor_table_accounts_for_is_reported(table_end: int) -> None:
     async def scenario() -> None:
         written = MovedLog()
         for life in range(3):
@@ -144,7 +144,7 @@ def test_a_reader_without_a_broker_takes_unlisted_offsets_for_moved() -> None:
     play(scenario())
 
 
-def test_a_look_up_by_time_sees_every_offset_though_the_row_shrinks_meanwhile() -> None:
+def test_a_look_up_by_time_sees_every_offset_though_the_row_shrinks_during_it() -> None:
     """While the table is asked for what is below the segments."""
 
     async def scenario() -> None:

@@ -105,7 +105,7 @@ def test_a_seal_below_the_trim_point_is_void() -> None:
     """The owner goes on, sums up and trims while a sealer stands before what it read as the end."""
     chain = opened()
 
-    def trim_meanwhile() -> None:
+    def trim_in_between() -> None:
         for _ in range(4):
             chain.add_batches(2)
         chain.add_checkpoint()
@@ -115,7 +115,7 @@ def test_a_seal_below_the_trim_point_is_void() -> None:
         for seq in range(1, 6):
             chain.objects.delete(segment_key(EPOCH, seq))
 
-    sealed = seal(chain, meddled(chain, trim_meanwhile))
+    sealed = seal(chain, meddled(chain, trim_in_between))
 
     assert sealed.seal == 7
     assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [11]

@@ -35,7 +35,7 @@ async def attempt(written: WrittenLog, me: BrokerInfo) -> float:
     return written.runner.clock.monotonic_s() - began_s
 
 
-def test_whoever_holds_the_lock_of_its_predecessor_need_not_wait() -> None:
+def test_the_holder_of_its_predecessors_lock_need_not_wait() -> None:
     async def scenario() -> float:
         written = WrittenLog()
         async with written.life(clean=False):
@@ -45,7 +45,7 @@ def test_whoever_holds_the_lock_of_its_predecessor_need_not_wait() -> None:
     assert run(scenario()) == 0
 
 
-def test_whoever_does_not_waits_for_the_lease() -> None:
+def test_without_that_lock_it_waits_for_the_lease() -> None:
     async def scenario() -> float:
         written = WrittenLog()
         async with written.life(clean=False):
@@ -151,7 +151,7 @@ DAY_MS = 86_400_000
 
 
 class JumpingClock(VirtualClock):
-    """A wall clock that somebody sets forward."""
+    """A wall clock that an operator sets forward."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Changes of topics and their records: whatever the order and whoever dies, both agree."""
+"""Changes of topics and their records: whatever the order and the process that dies, both agree."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -160,7 +160,7 @@ def test_a_deletion_is_recorded_in_the_next_free_version() -> None:
 
 
 def test_a_deletion_that_died_early_has_not_said_so_in_the_store() -> None:
-    """It can still be finished, and until then a lost registry costs nobody a topic."""
+    """It can still be finished, and until then a lost registry costs no topic."""
 
     async def scenario() -> None:
         written = WrittenLog()

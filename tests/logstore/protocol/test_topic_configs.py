@@ -1,4 +1,4 @@
-"""Changing a topic's configs: nobody's change is lost, and none outlives the topic."""
+"""Changing a topic's configs: no client's change is lost, and none outlives the topic."""
 
 import json
 from collections.abc import Mapping

@@ -204,7 +204,7 @@ def test_the_row_of_a_deleted_topic_stays_while_no_record_says_that_it_is_delete
     run(scenario())
 
 
-def test_whoever_waits_at_a_deleted_partition_is_woken() -> None:
+def test_fetches_that_wait_at_a_deleted_partition_are_woken() -> None:
     async def scenario() -> int:
         written = WrittenLog()
         async with written.life() as log:

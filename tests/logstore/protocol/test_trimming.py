@@ -1,4 +1,4 @@
-"""Trimming a log that is written, taken over and read meanwhile: what is needed is always there."""
+"""Trimming a log while it is written, taken over and read: what is needed is always there."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -435,7 +435,7 @@ def test_a_topic_row_alone_does_not_make_a_partition_of_it_disposable() -> None:
 
 
 def test_no_checkpoint_stands_between_a_large_state_and_the_entry_that_names_it() -> None:
-    """So whoever replays from a checkpoint needs nothing below it."""
+    """So a broker that replays from a checkpoint needs nothing below it."""
 
     async def scenario() -> None:
         written = TrimmedLog()

@@ -69,7 +69,7 @@ def test_what_lies_beyond_a_seal_does_not_exist() -> None:
     assert (found.seq, state.next_seq, state.epoch_ranges[KEY].end) == (2, 2, 0)
 
 
-def test_rubbish_beyond_the_end_harms_nobody() -> None:
+def test_rubbish_beyond_the_end_harms_no_reader() -> None:
     chain = opened()
     chain.objects.create(segment_key(EPOCH, 3), [b"rubbish"])
 

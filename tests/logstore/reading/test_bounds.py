@@ -1,4 +1,4 @@
-"""Where a read begins and ends: what callers may say, and what they are told otherwise."""
+"""Where a read begins and ends: what callers may say, and which errors they get otherwise."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

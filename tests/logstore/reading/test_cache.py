@@ -20,7 +20,7 @@ BODY = bytes(data().body)
 
 
 class Slow(MemoryStore):
-    """Counts GETs, takes a second for each, and fails as it is told."""
+    """Counts GETs, takes a second for each, and fails as a test says."""
 
     def __init__(self, objects: MemoryObjects, errors: Sequence[LogstoreError] = ()) -> None:
         super().__init__(objects)
@@ -60,7 +60,7 @@ def test_however_many_ask_a_segment_is_fetched_once() -> None:
     run(scenario())
 
 
-def test_a_failure_is_told_to_all_who_wait_and_not_kept() -> None:
+def test_a_failure_goes_to_all_that_wait_and_is_not_kept() -> None:
     async def scenario() -> None:
         cache, store = stored(Retryable("503"))
         async with asyncio.TaskGroup() as tasks:
@@ -72,7 +72,7 @@ def test_a_failure_is_told_to_all_who_wait_and_not_kept() -> None:
     run(scenario())
 
 
-def test_whoever_waits_goes_on_when_the_one_who_fetches_gives_up() -> None:
+def test_waiting_readers_go_on_when_the_one_that_fetches_gives_up() -> None:
     async def scenario() -> None:
         cache, store = stored()
         async with asyncio.TaskGroup() as tasks:

@@ -10,12 +10,11 @@ import pytest
 
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log
-from logstore.errors import Corrupt, NotFound
+from logstore.errors import NotFound
 from logstore.formats.keys import CHAINS
 from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.records_deletion import OffsetOutOfRange
-from logstore.reading.history import ROW_AGAIN_S, BadTable
+from logstore.reading.history import ROW_AGAIN_S
 from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
 from logstore.records.batch import Codec, check_batch, split_batches
@@ -24,7 +23,6 @@ from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from tests.logstore.epoch.test_followers import until
 from tests.logstore.moved import ROOMY, MovedLog
-from tests.logstore.raised import raised_to
 from tests.logstore.written import committed
 
 RECORDS_PER_BATCH = 5
@@ -222,7 +220,7 @@ def test_while_segments_are_there_no_table_is_looked_at() -> None:
     play(scenario())
 
 
-def test_a_partition_that_starts_anew_after_trimming_serves_the_same() -> None:
+def test_a_partition_that_starts_again_after_trimming_serves_the_same() -> None:
     """The index of what was trimmed is not in any checkpoint that the next leader reads."""
 
     async def scenario() -> None:
@@ -283,7 +281,7 @@ def test_many_consumers_cost_what_one_does() -> None:
     play(scenario())
 
 
-def test_what_comes_next_is_made_meanwhile() -> None:
+def test_what_comes_next_is_made_at_the_same_time() -> None:
     async def scenario() -> None:
         async with moved_log() as (_, log, leader, rows, _):
             chunk = await log.read(leader, 0, 99, 300)
@@ -326,7 +324,7 @@ def test_a_file_that_is_gone_means_look_at_a_newer_version() -> None:
     play(scenario())
 
 
-def test_a_file_that_the_newest_version_names_and_that_is_gone_is_told() -> None:
+def test_a_file_that_the_newest_version_names_and_that_is_gone_is_reported() -> None:
     async def scenario() -> None:
         async with moved_log() as (written, log, leader, rows, _):
             file = written.newest(leader.topic_id).files[0][0]
@@ -341,7 +339,7 @@ def test_a_file_that_the_newest_version_names_and_that_is_gone_is_told() -> None
 
 
 def test_a_newer_version_is_served_soon_after_the_copy_row_names_it() -> None:
-    """Rows that somebody deleted from the table are not served for ever."""
+    """Rows that the owner deleted from the table are not served for ever."""
 
     async def scenario() -> None:
         async with moved_log() as (written, log, leader, rows, _):
@@ -365,78 +363,6 @@ def test_a_table_that_grew_is_looked_at_again_when_segments_go() -> None:
             assert await log.begin_of_segments(leader) > moved
 
             assert await read(log, leader) == rows
-
-    play(scenario())
-
-
-# What is not there
-
-
-def test_offsets_that_compaction_left_out_are_passed_over() -> None:
-    async def scenario() -> None:
-        async with moved_log() as (written, log, leader, rows, _):
-            await written.merge(leader, without=range(30, 45))
-
-            assert await read(log, leader) == [*rows[:30], *rows[45:]]
-            chunk = await log.read(leader, 33, 99, 1)
-            assert next(split_batches(bytes(chunk.buffers[0])))[1].base_offset == 45
-
-    play(scenario())
-
-
-def test_a_table_that_ends_with_offsets_left_out_goes_on_in_segments() -> None:
-    async def scenario() -> None:
-        async with moved_log() as (written, log, leader, rows, moved):
-            await written.merge(leader, without=range(50, moved))
-
-            assert await read(log, leader) == [*rows[:50], *rows[moved:]]
-            assert await read(log, leader, 60) == rows[moved:]
-
-    play(scenario())
-
-
-def test_what_neither_tier_holds_is_an_error_that_names_it() -> None:
-    async def scenario() -> None:
-        async with moved_log() as (written, log, leader, rows, moved):
-            written.made.delete_table(leader.topic_id)
-            for _ in range(2):
-                with pytest.raises(
-                    NotFound, match="neither segments nor the topic's table"
-                ) as told:
-                    await log.read(leader, 7, 99, 1000)
-                assert leader.topic_id.hex() in str(told.value)
-                assert "offset=7" in str(told.value)
-            assert await read(log, leader, moved) == rows[moved:]
-
-    play(scenario())
-
-
-def test_below_a_log_start_that_has_risen_meanwhile_is_out_of_range() -> None:
-    async def scenario() -> None:
-        async with moved_log() as (written, log, leader, _, _):
-            written.made.delete_table(leader.topic_id)
-            place = partition_pk(*key_of(leader)), partition_sk(*key_of(leader))
-            await written.runner.registry.update_if(*place, raised_to(50))
-            for _ in range(2):
-                with pytest.raises(OffsetOutOfRange):
-                    await log.read(leader, 7, 99, 1000)
-
-    play(scenario())
-
-
-def test_a_file_that_is_no_parquet_is_told_and_other_partitions_are_served() -> None:
-    async def scenario() -> None:
-        async with moved_log() as (written, log, leader, rows, moved):
-            file = written.newest(leader.topic_id).files[0][0]
-            written.damage_file(leader.topic_id, file)
-            other = log.topics["orders"].leaders[1]
-            await write(log, other, range(3))
-            with pytest.raises(BadTable):
-                await read(log, leader)
-            with pytest.raises(Corrupt):
-                await log.offset_for_time(leader, 0, 99)
-            assert await read(log, leader, moved) == rows[moved:]
-            assert len(await read(log, other)) == 15
 
     play(scenario())
 
@@ -474,6 +400,36 @@ def test_the_largest_timestamp_is_found_in_either_tier(latest_at: int) -> None:
 
             found = await log.offset_of_max_timestamp(leader, 120)
             assert found == (latest_at, 9_000_000, leader.leader_epoch)
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("moved", [0, 70])
+@pytest.mark.parametrize(
+    ("log_start", "expected"),
+    [pytest.param(61, 84, id="of a deleted batch"), pytest.param(85, 85, id="of half a batch")],
+)
+def test_a_deleted_record_does_not_hide_the_largest_timestamp_of_the_others(
+    log_start: int, expected: int, moved: int
+) -> None:
+    """Indexes sum up epoch ranges, also below log start; the table holds offsets below `moved`."""
+
+    async def scenario() -> None:
+        written = MovedLog()
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            for at in range(0, 120, 2):
+                late = {60: 9_000, 84: 800}.get(at, at)
+                records = [Record(0, late, None, b"v"), Record(1, 700 + (at == 84), None, b"w")]
+                data = memoryview(encode_batch(records))
+                await committed(log, leader.append(data, check_batch(data, 0, len(data))).seq)
+            if moved:
+                await written.move(log, leader, 0, moved)
+                await written.trim({key_of(leader): moved})
+            leader.raise_log_start(log_start)
+
+            found = await log.offset_of_max_timestamp(leader, 120)
+            assert found is not None and found.offset == expected
 
     play(scenario())
 

@@ -13,11 +13,12 @@ from logstore.reading.task_plan import (
     TASK_BYTES,
     TASK_BYTES_MIN,
     MiB,
-    object_bytes,
     plan_tasks,
     task_count,
+    wanted_bytes,
 )
 from logstore.reading.tasks import Located, ReadTask
+from tests.logstore.reading.layouts import whole_segments
 
 TOPIC = bytes(16)
 
@@ -65,7 +66,7 @@ def planned(
 ) -> list[ReadTask]:
     return plan_tasks(
         Located((), segment_ranges),
-        lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
+        whole_segments(lambda chain, seq: sizes[chain, seq]),
         offsets_at,
         parallelism=parallelism,
         tasks_min=tasks_min,
@@ -119,9 +120,8 @@ def test_a_segment_is_fetched_once_and_only_if_it_is_needed(
 
     assert set(fetched) == needed
     assert set(fetched.values()) <= {1}
-    assert object_bytes(
-        Located((), segment_ranges),
-        lambda chain, first, last: [sizes[chain, seq] for seq in range(first, last + 1)],
+    assert wanted_bytes(
+        Located((), segment_ranges), whole_segments(lambda chain, seq: sizes[chain, seq])
     ) == sum(sizes[place] for place in needed)
 
 

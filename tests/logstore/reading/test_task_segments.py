@@ -17,6 +17,7 @@ from logstore.reading.task_segments import (
     AHEAD_BYTES_MAX,
     FIRST_REQUESTS,
     REQUESTS_MAX,
+    FetchPlace,
     TaskSegments,
     places_of,
 )
@@ -105,7 +106,7 @@ def test_segments_are_fetched_once_in_the_order_of_reading(size_bytes: int) -> N
 
     with task(chain, (3, 20), (22, 22), (40, 60)) as segments:
         read = [*range(3, 21), 22, *range(40, 61)]
-        sizes = [len(segments.get(1, seq)) for seq in read]
+        sizes = [len(segments.get(FetchPlace(1, seq))) for seq in read]
 
     assert sizes == [size_bytes] * len(read)
     assert chain.requested == read
@@ -117,7 +118,7 @@ def test_a_task_begins_with_a_few_requests_and_goes_on_with_many() -> None:
     with task(chain, (1, 100)) as segments:
         assert chain.threads.call_count == 0
         for seq in range(1, 101):
-            segments.get(1, seq)
+            segments.get(FetchPlace(1, seq))
 
     rounds = chain.threads.rounds
     assert rounds[:3] == [FIRST_REQUESTS, REQUESTS_MAX, REQUESTS_MAX]
@@ -130,7 +131,7 @@ def test_what_is_ahead_is_bounded_by_bytes(size_bytes: int) -> None:
 
     with task(chain, (1, 100)) as segments:
         for seq in range(1, 60):
-            segments.get(1, seq)
+            segments.get(FetchPlace(1, seq))
             ahead.append(chain.threads.call_count - seq)
 
     assert set(ahead) == {AHEAD_BYTES_MAX // size_bytes}
@@ -141,7 +142,7 @@ def test_a_task_that_takes_little_has_little_ahead() -> None:
 
     with task(chain, (1, 100)) as segments:
         for seq in range(1, 60):
-            segments.get(1, seq)
+            segments.get(FetchPlace(1, seq))
             chain.clock.now_s += 1.0
 
     assert chain.threads.call_count < 59 + 8
@@ -160,17 +161,17 @@ def test_requests_are_on_their_way_together() -> None:
     )
     with segments:
         for seq in range(1, FIRST_REQUESTS + 1):
-            assert len(segments.get(1, seq)) == KiB
+            assert len(segments.get(FetchPlace(1, seq))) == KiB
 
 
 def test_segments_that_are_passed_over_are_given_up() -> None:
     chain = Chain(200, KiB, {})
 
     with task(chain, (1, 200)) as segments:
-        segments.get(1, 1)
-        segments.get(1, 150)
+        segments.get(FetchPlace(1, 1))
+        segments.get(FetchPlace(1, 150))
         for seq in range(151, 201):
-            segments.get(1, seq)
+            segments.get(FetchPlace(1, seq))
 
     ahead = [seq for seq in chain.requested if seq < 150]
     assert len(ahead) <= FIRST_REQUESTS + REQUESTS_MAX
@@ -181,11 +182,11 @@ def test_a_segment_that_is_gone_or_denied_is_said_when_it_is_its_turn() -> None:
     chain = Chain(20, KiB, {3: NotFound("no object"), 5: Denied("no")})
 
     with task(chain, (1, 20)) as segments:
-        assert segments.get(1, 1) == segments.get(1, 2) == bytes(KiB)
+        assert segments.get(FetchPlace(1, 1)) == segments.get(FetchPlace(1, 2)) == bytes(KiB)
         with pytest.raises(SegmentGone, match="chain=1 seq=3"):
-            segments.get(1, 3)
-        assert segments.get(1, 4) == bytes(KiB)
+            segments.get(FetchPlace(1, 3))
+        assert segments.get(FetchPlace(1, 4)) == bytes(KiB)
         with pytest.raises(Denied):
-            segments.get(1, 5)
-        assert [len(segments.get(1, seq)) for seq in range(6, 21)] == [KiB] * 15
+            segments.get(FetchPlace(1, 5))
+        assert [len(segments.get(FetchPlace(1, seq))) for seq in range(6, 21)] == [KiB] * 15
     assert len(chain.requested) == 20

@@ -113,7 +113,7 @@ def test_a_length_that_holds_no_batch_is_refused(length: int) -> None:
     assert reason_of(bytes(batch)) is Reason.TRUNCATED
 
 
-def test_older_formats_are_told_apart_even_when_shorter_than_a_header() -> None:
+def test_older_formats_are_distinguished_even_when_shorter_than_a_header() -> None:
     batch = bytearray(encode_batch(RECORDS))
     batch[16] = 1
 

@@ -116,7 +116,7 @@ def test_what_only_the_careful_decoder_reads_is_read() -> None:
     assert decoded(decode_columns(payloads_of(batches), headers=True)) == expected(batches)
 
 
-def test_headers_are_left_out_when_nobody_asked() -> None:
+def test_headers_are_left_out_unless_requested() -> None:
     batches = in_order([[Record(0, NOW_MS, b"k", b"v", [("h", b"x")])]])
 
     assert decode_columns(payloads_of(batches), headers=False).headers is None

@@ -12,7 +12,7 @@ from logstore.retry import RetryDelays
 
 
 class Time:
-    """Passes only while somebody sleeps."""
+    """Passes only while a caller sleeps."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -45,12 +45,12 @@ class Rows:
     def put_if(
         self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        raise AssertionError("nobody writes")
+        raise AssertionError("no test writes")
 
     update_if = put_if
 
     def delete_if(self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str) -> None:
-        raise AssertionError("nobody writes")
+        raise AssertionError("no test writes")
 
     def close(self) -> None:
         pass
@@ -79,7 +79,7 @@ def test_what_may_work_later_is_tried_later() -> None:
 
 
 @pytest.mark.parametrize("error", [Denied("no"), Refused("no")])
-def test_what_needs_a_person_is_told_at_once(error: LogstoreError) -> None:
+def test_what_needs_a_person_is_reported_at_once(error: LogstoreError) -> None:
     time = Time()
     with pytest.raises(type(error)):
         reads(Rows([error]), time).get("pk", "sk")

@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 class StillClock:
-    """Time that passes only while somebody sleeps, at once."""
+    """Time that passes only while a caller sleeps, at once."""
 
     def __init__(self) -> None:
         self.passed_s = 0.0
@@ -168,7 +168,7 @@ def test_verdict_and_row_are_those_of_a_call_that_lost_nothing(
     verdict, row = asyncio.run(play(faults))
     true_verdict, true_row = asyncio.run(play(()))
     if name.startswith("delete") and not there and verdict == "done":
-        # No row, and an earlier attempt may have been the one that removed it: nobody can tell.
+        # No row, and an earlier attempt may have been the one that removed it: unknowable.
         assert any(fault.startswith("lost") for fault in faults)
         assert row is None
     else:
@@ -198,7 +198,7 @@ def test_after_any_sequence_of_calls_the_row_is_what_the_verdicts_say(
 
 
 @pytest.mark.parametrize("name", sorted(set(CALLS) - {"update if n is 9", "put if absent"}))
-def test_a_row_that_another_wrote_meanwhile_is_judged_by_the_conditions(name: str) -> None:
+def test_a_row_that_another_wrote_in_between_is_judged_by_the_conditions(name: str) -> None:
     async def scenario() -> None:
         rows = FaultyRows(["lost before"])
         await rows.rows.put_if("pk", "sk", ROW, (), "before")

@@ -102,7 +102,7 @@ if child == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 rows.update_if("pk", "sk", {"n": 3}, [Comparison("n", "=", 2)], "w")
 rows.close()
-print("refused, opened anew, and the parent went on")
+print("refused, opened again, and the parent went on")
 """
 
 
@@ -120,7 +120,7 @@ def run_script(script: str, path: str) -> str:
 
 def test_a_child_must_open_the_registry_for_itself(tmp_path: Path) -> None:
     output = run_script(FORK, str(tmp_path / "registry.db"))
-    assert output == "refused, opened anew, and the parent went on"
+    assert output == "refused, opened again, and the parent went on"
 
 
 def test_a_forgotten_registry_does_not_keep_the_process_from_ending(tmp_path: Path) -> None:
@@ -131,6 +131,7 @@ def test_a_forgotten_registry_does_not_keep_the_process_from_ending(tmp_path: Pa
     rows.close()
 
 
+@pytest.mark.slow
 def test_a_counter_raised_by_processes_misses_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     rows = SqliteRows(path).blocking()
@@ -158,6 +159,7 @@ def test_a_counter_raised_by_processes_misses_nothing(tmp_path: Path) -> None:
     rows.close()
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     reader = SqliteRows(path).blocking()

@@ -99,7 +99,7 @@ def test_a_reader_cannot_write(path: Path) -> None:
         assert rows.get("pk", "sk") == {"n": 1, "wid": "w1"}
 
 
-def test_a_reader_sees_what_a_writer_commits_meanwhile(path: Path) -> None:
+def test_a_reader_sees_what_a_writer_commits_concurrently(path: Path) -> None:
     with opened(path, "read") as reader, opened(path) as writer:
         for number in range(5):
             writer.update_if("pk", "sk", {"n": number}, (), "w")
@@ -163,7 +163,7 @@ def test_an_unfinished_creation_is_finished_by_the_next_one(tmp_path: Path) -> N
         rows.put_if("pk", "sk", {"n": 1}, (RowAbsent(),), "w")
 
 
-def test_a_file_that_fails_is_opened_anew_by_the_next_call(path: Path) -> None:
+def test_a_file_that_fails_is_opened_again_by_the_next_call(path: Path) -> None:
     with opened(path, "write") as rows:
         good = path.read_bytes()
         path.write_bytes(b"x" * 5000)

@@ -240,11 +240,11 @@ def test_a_dry_run_says_it_all_and_changes_nothing() -> None:
         put_back(written, MemoryRows())
         lose_records(written)
         keys = {info.key for info in written.objects.list("")}
-        told = await rebuild(written, cluster, dry_run=True)
+        reported = await rebuild(written, cluster, dry_run=True)
         assert all_rows(written.rows) == {}
         assert {info.key for info in written.objects.list("")} == keys
         done = await rebuild(written, cluster)
-        assert done == told
+        assert done == reported
 
     play(story)
 

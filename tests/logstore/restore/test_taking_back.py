@@ -164,7 +164,7 @@ def test_a_dry_run_takes_nothing_back_and_says_so() -> None:
     play(story, moved=0)
 
 
-def test_what_is_gone_for_good_is_told_as_before() -> None:
+def test_what_is_gone_for_good_is_reported_as_before() -> None:
     async def story(written: TrimmedLog, key: TopicPartition) -> None:
         cluster = cluster_id(written)
         put_back(written, MemoryRows())

@@ -40,7 +40,7 @@ def topic_rows(written: WrittenLog) -> dict[str, TopicRow]:
 
 
 async def lives(written: WrittenLog) -> None:
-    """`orders` changed and grown; `notes` deleted and made anew; `gone` deleted; `empty`."""
+    """`orders` changed and grown; `notes` deleted and created again; `gone` deleted; `empty`."""
     async with written.life() as log:
         orders = await log.create_topic("orders", 2, {"retention.ms": "1000"}, replicas=3)
         for name in ("notes", "gone", "empty"):
@@ -145,24 +145,36 @@ def test_rows_of_partitions_whose_topic_is_deleted_go() -> None:
     run(scenario())
 
 
-def test_a_topic_that_was_never_born_is_not_brought_back() -> None:
+def test_a_topic_that_no_chain_has_led_comes_back_empty() -> None:
+    """Its creation was answered, or died on its way: both look alike."""
+
     async def scenario() -> None:
         written = WrittenLog()
         async with written.life(clean=False) as log:
             await log.create_topic("orders", 1, {})
             await write(written, log, "orders", 0, 1)
-            steps = create_topic("unborn", [PartitionRow.new(1, log.epoch)] * 2, {})
+            steps = create_topic("young", [PartitionRow.new(1, log.epoch)] * 2, {"a": "b"})
+            await written.runner.run(steps)
+            before = topic_rows(written)
+            steps = create_topic("half", [PartitionRow.new(1, log.epoch)], {})
             await stop_before(written.runner, steps, PutRow)
-        cluster = cluster_id(written)
+        cluster, names = cluster_id(written), names_of(written)
         put_back(written, MemoryRows())
         await rebuild(written, cluster)
-        assert set(topic_rows(written)) == {"orders"}
+        after = topic_rows(written)
+        assert set(after) == {"orders", "young", "half"}
+        assert {name: after[name] for name in before} == before
+        await check_everything_is_there(written, names)
+        async with written.life() as log:
+            assert set(log.topics) == set(after)
+            await written.write(log, log.topics["young"].leaders[1], [EPOCH_MS])
+        assert not audit(written.objects, written.rows).violations
 
     run(scenario())
 
 
 def test_a_change_that_was_recorded_and_never_made_is_made() -> None:
-    """Whoever asked for it was told nothing."""
+    """The client that asked for it got no answer."""
 
     async def scenario() -> None:
         written = WrittenLog()
@@ -262,6 +274,35 @@ def test_of_two_topics_with_one_name_the_lost_one_can_be_given_another() -> None
     planned = plan_topics(old, led, records, {OTHER_ID: "more"})
     assert planned.rows == {**old, "more": row(2, topic_id=OTHER_ID)}
     assert planned.records == [TopicRecord("more", row(2, topic_id=OTHER_ID))]
+
+
+def test_a_topic_that_no_chain_has_led_comes_back_where_no_other_had_its_name() -> None:
+    mine, other = [record(1), record(2, a="b")], record(1, topic_id=OTHER_ID)
+    gone = record(2, DELETED, OTHER_ID)
+    renamed = TopicRecord("more", row(2, topic_id=OTHER_ID))
+
+    assert plan_topics({}, {}, {ID: mine}, {}).rows == {"orders": row(2, a="b")}
+    both_died, led = {ID: mine, OTHER_ID: [other]}, {OTHER_ID: FULL}
+    assert plan_topics({}, {}, both_died, {}).rows == {}  # or one of them
+    with_gone = {ID: mine, OTHER_ID: [other, gone]}
+    assert plan_topics({}, {}, with_gone, {}).rows == {}  # the deleted one may be the later one
+    assert plan_topics({}, led, with_gone, {}).rows == {}
+    for others in ([other], [other, renamed]):
+        planned = plan_topics({}, led, {ID: mine, OTHER_ID: others}, {})
+        assert [one.topic_id for one in planned.rows.values()] == [OTHER_ID]
+    for status in (LIVE, DELETING, DELETED):
+        old = {"orders": row(3, status, OTHER_ID)}
+        assert plan_topics(old, {}, {ID: mine}, {}).rows.keys() == {"orders"}
+        assert plan_topics(old, {}, {ID: mine}, {}).rows["orders"].topic_id == OTHER_ID
+    assert plan_topics({}, {}, {ID: [*mine, record(3, DELETED)]}, {}).rows == {}
+
+
+def test_one_of_several_topics_that_no_chain_has_led_can_be_asked_for() -> None:
+    records = {ID: [record(1)], OTHER_ID: [record(1, topic_id=OTHER_ID)]}
+
+    planned = plan_topics({}, {}, records, {OTHER_ID: "orders"})
+    assert planned.rows == {"orders": row(1, topic_id=OTHER_ID)}
+    assert plan_topics({}, {}, {}, {OTHER_ID: "orders"}).rows == {}
 
 
 def test_its_own_records_are_read_by_the_next_run() -> None:

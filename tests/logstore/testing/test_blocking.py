@@ -44,30 +44,30 @@ def test_errors_pass_both_ways() -> None:
 
 
 def test_calls_interleave_where_they_wait_and_nowhere_else() -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def call(name: str) -> None:
         for number in range(2):
-            told.append(f"{name}{number}")
+            messages.append(f"{name}{number}")
             wait_for(asyncio.sleep(1))
 
     async def main() -> None:
         await asyncio.gather(*(run_blocking(partial(call, name)) for name in "ab"))
 
     simulate(main())
-    assert told == ["a0", "b0", "a1", "b1"]
+    assert messages == ["a0", "b0", "a1", "b1"]
 
 
 def test_a_killed_process_never_resumes_its_threads_and_they_end_with_the_simulation() -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def call() -> None:
-        told.append("begun")
+        messages.append("begun")
         try:
             wait_for(asyncio.sleep(1))
-            told.append("resumed")
+            messages.append("resumed")
         finally:
-            told.append("unwound")
+            messages.append("unwound")
 
     async def main() -> None:
         process = Process("doomed")
@@ -75,11 +75,11 @@ def test_a_killed_process_never_resumes_its_threads_and_they_end_with_the_simula
         await asyncio.sleep(0.5)
         process.kill()
         await asyncio.sleep(10)
-        assert told == ["begun"]
+        assert messages == ["begun"]
 
     before = threading.active_count()
     simulate(main())
-    assert told == ["begun", "unwound"]
+    assert messages == ["begun", "unwound"]
     assert threading.active_count() <= before
 
 

@@ -8,7 +8,7 @@ from logstore.testing.process_loop import Process, charge_bytes, simulate
 GIGABYTE = 1_000_000_000
 
 
-def test_work_delays_what_the_process_does_next_and_nobody_else() -> None:
+def test_work_delays_what_the_process_does_next_and_no_other_process() -> None:
     stood: list[float] = []
     late: dict[str, float] = {}
 

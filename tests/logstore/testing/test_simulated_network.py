@@ -19,11 +19,11 @@ HERE = ("server", 9092)
 
 
 class Peer(asyncio.Protocol):
-    """Notes what it is told."""
+    """Notes what it receives."""
 
     def __init__(self) -> None:
         self.received = bytearray()
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, SimulatedTransport)
@@ -33,17 +33,17 @@ class Peer(asyncio.Protocol):
         self.received += data
 
     def eof_received(self) -> bool:
-        self.told.append("eof")
+        self.events.append("eof")
         return True
 
     def pause_writing(self) -> None:
-        self.told.append("pause")
+        self.events.append("pause")
 
     def resume_writing(self) -> None:
-        self.told.append("resume")
+        self.events.append("resume")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.told.append("lost" if exc is None else type(exc).__name__)
+        self.events.append("lost" if exc is None else type(exc).__name__)
 
 
 def meet(
@@ -85,11 +85,11 @@ def test_a_peer_that_does_not_read_makes_the_other_wait() -> None:
         server.transport.set_write_buffer_limits(high=0)
         server.transport.write(bytes(3 * SOCKET_BYTES))
         await asyncio.sleep(10)
-        assert server.told == ["pause"]
+        assert server.events == ["pause"]
         assert len(server.transport.unsent) == 2 * SOCKET_BYTES
         client.transport.resume_reading()
         await asyncio.sleep(10)
-        assert server.told == ["pause", "resume"]
+        assert server.events == ["pause", "resume"]
         assert len(client.received) == 3 * SOCKET_BYTES
 
     meet(story)
@@ -105,7 +105,7 @@ def test_a_stopped_process_reads_later_and_a_killed_one_resets_its_connections()
         assert server.received == b"late"
         process.kill()
         await asyncio.sleep(1)
-        assert client.told == ["ConnectionResetError"]
+        assert client.events == ["ConnectionResetError"]
 
     meet(story)
 
@@ -115,16 +115,16 @@ def test_half_a_connection_ends_and_the_other_goes_on() -> None:
         client.transport.write(b"last")
         client.transport.write_eof()
         await asyncio.sleep(1)
-        assert (bytes(server.received), server.told) == (b"last", ["eof"])
+        assert (bytes(server.received), server.events) == (b"last", ["eof"])
         server.transport.write(b"answer")
         server.transport.close()
         await asyncio.sleep(1)
-        assert (bytes(client.received), client.told) == (b"answer", ["eof"])
+        assert (bytes(client.received), client.events) == (b"answer", ["eof"])
 
     meet(story)
 
 
-def test_nobody_listens_where_nobody_serves() -> None:
+def test_nothing_listens_where_nothing_serves() -> None:
     async def main() -> None:
         network = SimulatedNetwork(random.Random(1), NetworkFaults(), Counter())
         with pytest.raises(ConnectionRefusedError):

@@ -78,7 +78,7 @@ def test_a_version_can_be_asked_for_without_negotiation() -> None:
         assert connection.versions == {}
 
 
-def test_an_old_broker_is_asked_again_in_the_version_it_told() -> None:
+def test_an_old_broker_is_asked_again_in_the_version_it_named() -> None:
     refusal = api_versions.ApiVersionsResponse(
         error_code=35, api_keys=[api_versions.ApiVersion(18, 0, 2)]
     )

@@ -40,7 +40,7 @@ def end(process: "subprocess.Popen[str]") -> None:
         process.kill()
 
 
-def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_name_of_the_holder(tmp_path: Path) -> None:
     path = tmp_path / "broker-1.lock"
     other = hold(path)
     try:
@@ -72,8 +72,8 @@ def test_within_one_process_it_is_held_once(tmp_path: Path) -> None:
     HostLock(tmp_path / "lock").release()
 
 
-def test_a_lock_file_made_anew_is_another_lock(tmp_path: Path) -> None:
-    """Whoever deletes it under a living broker gives its name to nobody."""
+def test_a_lock_file_made_again_is_another_lock(tmp_path: Path) -> None:
+    """Deleting it under a living broker gives its name to no other."""
     path = tmp_path / "lock"
     held = HostLock(path)
     path.unlink()

@@ -1,5 +1,6 @@
 """Starts real brokers for scenarios, and asks them for the simplest things."""
 
+import re
 import signal
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +11,8 @@ from tests.scenarios.harness.process import Process
 
 LISTENING = r" listening on (127\.0\.0\.1:\d+)"
 START_S = 60.0
+LINES_SHOWN, THREAD_LINES_SHOWN, CHARS_SHOWN = 8, 30, 300
+_NOISE = r"Extension modules|/threading\.py|/concurrent/futures/thread\.py|^$"
 
 
 def start_broker(
@@ -24,7 +27,21 @@ def start_broker(
     """A broker on `url`; with `launch`, one that may die at a named step (`launch`)."""
     module = ["tests.scenarios.harness.launch", *launch] if launch else ["broker"]
     arguments = [*module, "--url", url, "--listen", f"127.0.0.1:{port}", *more]
+    environment = {"PYTHONFAULTHANDLER": "1", **(environment or {})}
     return Process(arguments, environment=environment, before=before)
+
+
+def last_words(broker: Process) -> str:
+    """Its last lines and where its threads are, for the report of a test that failed; it dies."""
+    lines, state = broker.lines, "has ended"
+    if broker.is_alive:
+        state = "runs"
+        broker.send(signal.SIGCONT)
+        broker.send(signal.SIGABRT)
+        broker.wait(deadline_s=START_S)
+    threads = [line for line in broker.lines[len(lines) :] if not re.search(_NOISE, line)]
+    said = lines[-LINES_SHOWN:] + threads[-THREAD_LINES_SHOWN:]
+    return "\n  ".join([f"{state}; its last lines:", *(line[:CHARS_SHOWN] for line in said)])
 
 
 def bootstrap_of(broker: Process) -> str:

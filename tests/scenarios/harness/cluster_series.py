@@ -65,6 +65,8 @@ STILL_CUT_OFF_S = 4.0
 SETTLED_S = 2.0
 """For so long no partition has moved before the next event."""
 BEFORE_S = 0.5
+SETTLE_S = 300.0
+"""It takes seconds; a machine may stand still for minutes."""
 BALANCE_OFTEN = ("--set", "leader.imbalance.check.interval.seconds=1")
 """So that a broker that came back leads again before the next event; nothing else is changed."""
 
@@ -200,13 +202,13 @@ class ClusterSeries:
 
     def _await_load(self, load: Process) -> None:
         """Until every partition has had some acknowledgements."""
-        told = r"^progress acked=(\d+)"
+        reported = r"^progress acked=(\d+)"
         enough = 5 * self.partitions
-        load.wait_for(told, where=lambda now: int(now[1]) >= enough, deadline_s=START_S)
+        load.wait_for(reported, where=lambda now: int(now[1]) >= enough, deadline_s=START_S)
 
     def _settle(self, brokers: Fleet, load: Process) -> None:
         """Everybody is up and leads its share, nothing moves, and the load is acknowledged."""
-        deadline_s = time.monotonic() + 2 * START_S
+        deadline_s = time.monotonic() + SETTLE_S
         leaders, since_s = brokers.leaders(TOPIC), time.monotonic()
         while time.monotonic() < since_s + self.settled_s or not self._is_balanced(leaders):
             assert time.monotonic() < deadline_s, f"leaders: {leaders}"

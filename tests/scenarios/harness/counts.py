@@ -79,12 +79,12 @@ class Metered:
         )
 
     def __str__(self) -> str:
-        told = ", ".join(
+        reported = ", ".join(
             f"{kind} {counts.calls} ({counts.errors} failed, {counts.bytes / 1e6:.1f} MB)"
             for kind, counts in self.by_kind.items()
             if counts.calls
         )
-        return f"{told}; {cost_of(self.requests()):.4f} dollars"
+        return f"{reported}; {cost_of(self.requests()):.4f} dollars"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ class ProxyCounts:
 
     def report(self, name: str) -> Iterator[str]:
         requests, faults = self.requests(), self.faults()
-        yield f"{name:14} {_told(requests)}: {requests.total()} requests, {faults.total()} faults"
-        yield f"  answers      {_told(self.answers())}"
-        yield f"  faults       {_told(faults)}"
+        yield f"{name:14} {_listed(requests)}: {requests.total()} requests, {faults.total()} faults"
+        yield f"  answers      {_listed(self.answers())}"
+        yield f"  faults       {_listed(faults)}"
         if self.late():
-            yield f"  came late    {_told(self.late())}"
+            yield f"  came late    {_listed(self.late())}"
 
     def _sums(self, name_of: NameOf) -> Counter[str]:
         sums: Counter[str] = Counter()
@@ -136,5 +136,5 @@ class ProxyCounts:
         return sums
 
 
-def _told(counts: Mapping[str, int]) -> str:
+def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"

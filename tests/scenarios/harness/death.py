@@ -4,7 +4,7 @@
     operation     create, get: of objects; write: of registry rows
     what          created: opening, data, seal, checkpoint; got: segment, checkpoint; written: the
                   first part of the rows' pk
-    when          before: it never reaches the store; after: it has ended, nobody was told how
+    when          before: it never reaches the store; after: it has ended, with no answer yet
     nth           the how-many-th such step of this process, counted from when it was armed
 
 Writes of one kind of row are made one at a time while a step waits for them, so that a process can

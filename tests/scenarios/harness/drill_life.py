@@ -32,6 +32,7 @@ ROUND = 60
 KEPT_FOR_EVER = {"retention.ms": "-1"}
 REGISTRY = "registry.db"
 COMMAND_S = 90.0
+PROGRAM = "tests.scenarios.harness.short_watch"
 
 Place = tuple[str, int]
 
@@ -104,8 +105,11 @@ def live(directory: Path, *, with_table: bool, with_trim: bool) -> Life:
 
 
 def logstore(command: str, log: Path, *more: str) -> tuple[int, list[str]]:
-    """The command's exit code, and what it said. It never ends with a traceback."""
-    with Process(("logstore.cli.main", command, "--url", str(log), *more)) as process:
+    """The command's exit code, and what it said. It never ends with a traceback.
+
+    No broker runs beside it: `restore` does not watch for one as long as an operator's does.
+    """
+    with Process((PROGRAM, command, "--url", str(log), *more)) as process:
         code = process.wait(deadline_s=COMMAND_S)
     assert not any("Traceback" in line for line in process.lines), process.lines
     return code, process.lines

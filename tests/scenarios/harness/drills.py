@@ -1,6 +1,6 @@
 """Disaster drills: a registry lost or put back from any moment, objects that came back or went.
 
-    python -m tests.scenarios.harness.drills [--spark] [--only TEXT] [--directory DIR]
+    python -m tests.scenarios.harness.drills [--spark] [--kind KIND] [--only TEXT] [--directory DIR]
 
 Each drill takes the log as a kill -9 left it (`drill_life`), harms it, lets `gc`, `compact` and a
 broker do what they like before anybody understands what happened, and then does what the
@@ -70,14 +70,14 @@ class Drilled:
     """What the drills came to."""
 
     count: int = 0
-    told_broken: int = 0
+    seen_broken: int = 0
     """Drills after which fsck said so, before the restore."""
     refused_starts: int = 0
     faults: list[str] = field(default_factory=list)
 
     def report(self) -> Iterator[str]:
         yield (
-            f"drills         {self.count}; fsck called {self.told_broken} broken, brokers refused "
+            f"drills         {self.count}; fsck called {self.seen_broken} broken, brokers refused "
             f"to start in {self.refused_starts}"
         )
         yield from self.faults or ["every acknowledged record was read after each restore"]
@@ -104,7 +104,7 @@ def run(life: Life, drill: Drill, log: Path, found: Drilled, readers: Mapping[st
     faults: list[str] = []
 
     code, _ = logstore("fsck", log)
-    found.told_broken += code != 0
+    found.seen_broken += code != 0
     if drill.registry != NEWEST and code == 0:
         faults.append("fsck finds nothing wrong")
     _let_everything_happen(log, found)
@@ -264,6 +264,7 @@ def _doubts_of_tables(log: Path, wanted: Acknowledged, when: str) -> Iterator[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spark", action="store_true", help="let Spark read too")
+    parser.add_argument("--kind", choices=KINDS, help="lives of this kind alone")
     parser.add_argument("--only", default="", help="drills whose name contains this")
     parser.add_argument("--directory", type=Path, help="where to leave the logs")
     options = parser.parse_args()
@@ -276,6 +277,8 @@ def main() -> int:
 
             readers = stack.enter_context(spark_readers())
         for kind, (with_table, with_trim) in KINDS.items():
+            if options.kind not in (None, kind):
+                continue
             life = live(directory / kind, with_table=with_table, with_trim=with_trim)
             for number, drill in enumerate(every_drill(life)):
                 name = f"{kind}: {drill.name}"

@@ -5,6 +5,7 @@ Each may be behind a swallower, and reach the servers of a bucket through swallo
 
 import random
 import signal
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -14,13 +15,14 @@ from urllib.parse import urlsplit
 
 from confluent_kafka.admin import AdminClient
 
-from tests.scenarios.harness.brokers import START_S, bootstrap_of, start_broker
+from logstore.cli.cluster_calls import Cluster
+from logstore.cli.command import BootstrapAddress
+from tests.scenarios.harness.brokers import START_S, bootstrap_of, last_words, start_broker
 from tests.scenarios.harness.bucket import Bucket
 from tests.scenarios.harness.process import Process
 from tests.scenarios.harness.series import Place
 from tests.servers.child import free_port
 
-LINES_SHOWN, LINE_CHARS_SHOWN = 8, 300
 CONTROLLER = r"this broker is the controller now: broker=(\d+)"
 
 
@@ -35,7 +37,7 @@ class Member:
     port: int
     advertised: int
     place: Place
-    """As this broker is told to get there."""
+    """The way there that this broker is given."""
     proxy: Process | None
     ways: dict[Server, Process] = field(default_factory=dict)
     """Swallowers between this broker and a server."""
@@ -93,22 +95,17 @@ class Fleet:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """Broker number by partition, as a client is told now."""
+        """Broker number by partition, as a client learns it now."""
         shown = self.admin().list_topics(topic, timeout=START_S).topics[topic]
         return {number: one.leader for number, one in shown.partitions.items()}
 
     def controller(self) -> int:
         return int(self.admin().list_topics(timeout=START_S).controller_id)
 
-    def last_lines(self) -> str:
-        """The end of what each broker printed, for the report of a test that failed."""
-        texts = []
-        for number, member in self.members.items():
-            if member.process is not None:
-                state = "runs" if member.process.is_alive else "has ended"
-                lines = [line[:LINE_CHARS_SHOWN] for line in member.process.lines[-LINES_SHOWN:]]
-                texts.append("\n  ".join([f"broker {number} {state}; its last lines:", *lines]))
-        return "\n".join(texts)
+    def last_words(self) -> str:
+        """Of each broker, for the report of a test that failed; all die."""
+        running = {number: one.process for number, one in self.members.items() if one.process}
+        return "\n".join(f"broker {number} {last_words(one)}" for number, one in running.items())
 
     def stop_all(self) -> None:
         for member in self.members.values():
@@ -147,11 +144,22 @@ def fleet(
         brokers = Fleet(members, stack, more)
         for number in members:
             brokers.start(number)
+        for member in members.values():
+            _await_known(member, list(members))
         try:
             yield brokers
         except AssertionError as error:
-            error.add_note(brokers.last_lines())
+            error.add_note(brokers.last_words())
             raise
+
+
+def _await_known(member: Member, numbers: list[int]) -> None:
+    """Until this broker knows all others: a topic made earlier would be placed on some of them."""
+    deadline_s = time.monotonic() + START_S
+    with Cluster([BootstrapAddress("127.0.0.1", member.port)]) as cluster:
+        while (known := cluster.brokers()) != numbers:
+            assert time.monotonic() < deadline_s, f"broker {member.number} knows {known}"
+            time.sleep(0.05)
 
 
 def _cut_off(stack: ExitStack, member: Member, bucket: Bucket, servers: Collection[Server]) -> None:

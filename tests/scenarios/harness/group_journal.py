@@ -2,7 +2,7 @@
 
     {"at": 12.345, "did": "read", "parts": [[partition, first, last], …]}
 
-    assigned, revoked    parts [[partition]]; what the client was told, and what it gave up or lost
+    assigned, revoked    parts [[partition]]; what the client was given, and what it gave up or lost
     read                 parts [[partition, first offset, last offset]]
     commits              parts [[partition, offset]]: it is about to commit these
     committed, refused   the same, once it was answered

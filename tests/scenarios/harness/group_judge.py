@@ -2,12 +2,12 @@
 
 back         a committed offset went back: as fetched, as recorded, or as acknowledged
 ahead        a committed offset lies beyond what was asked for, or beyond the log's end
-forgotten    an offset was told, or recorded, that is older than an acknowledged commit
+forgotten    an offset was answered, or recorded, that is older than an acknowledged commit
 resumed      a member began elsewhere than at the committed offset
 hole         a member passed over records, or read some again, within one assignment
 owners       a partition had two owners in a generation, or two whose commits were accepted
 generation   a number was given twice, or went down
-missing      a record was delivered to nobody
+missing      a record was delivered to no member
 unowned      partitions without an owner, or with two, at the end
 restless     the group did not come to rest before the deadline
 """
@@ -24,12 +24,12 @@ Owners = dict[int, set[str]]
 """Members by partition."""
 EXAMPLES_MAX = 5
 AWOKEN_S = 15.0
-"""After it was frozen, a member may be told late of an assignment that is over."""
+"""After it was frozen, a member may learn late of an assignment that is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """From `begin_s` on nobody hears of the member; it died, left, or was frozen until `end_s`."""
+    """From `begin_s` on the member is silent; it died, left, or was frozen until `end_s`."""
 
     member: str
     begin_s: float
@@ -119,12 +119,12 @@ def _judge_commits(
         elif deed.did == "committed":
             verdict.commits_accepted += 1
             for partition, offset in deed.parts:
-                told = f"member={deed.member} partition={partition} offset={offset}"
+                reported = f"member={deed.member} partition={partition} offset={offset}"
                 if offset > ends[partition]:
-                    verdict.found("ahead", f"{told} end={ends[partition]}")
+                    verdict.found("ahead", f"{reported} end={ends[partition]}")
                 before = acked[partition].before(begun.pop((deed.member, partition), deed.at_s))
                 if offset < before:
-                    verdict.found("back", f"{told} acknowledged before={before}")
+                    verdict.found("back", f"{reported} acknowledged before={before}")
 
 
 def _judge_fetched(
@@ -138,13 +138,13 @@ def _judge_fetched(
     for one in fetched:
         for partition in ends:
             offset = one.offsets.get(partition, 0)
-            told = f"fetched at={one.asked_s:.3f} partition={partition} offset={offset}"
+            reported = f"fetched at={one.asked_s:.3f} partition={partition} offset={offset}"
             if offset < acked[partition].before(one.asked_s):
-                verdict.found("forgotten", f"{told} {acked[partition].before(one.asked_s)}")
+                verdict.found("forgotten", f"{reported} {acked[partition].before(one.asked_s)}")
             if offset > asked[partition].before(one.answered_s):
-                verdict.found("ahead", f"{told} {asked[partition].before(one.answered_s)}")
+                verdict.found("ahead", f"{reported} {asked[partition].before(one.answered_s)}")
             if offset < last.get(partition, 0):
-                verdict.found("back", f"{told} fetched before={last[partition]}")
+                verdict.found("back", f"{reported} fetched before={last[partition]}")
             last[partition] = offset
     for partition, end in ends.items():
         if last.get(partition, 0) != end:
@@ -154,7 +154,7 @@ def _judge_fetched(
 def _judge_records(
     records: Sequence[Generation | Recorded], ends: Mapping[int, int], verdict: GroupVerdict
 ) -> None:
-    """In the order of the log. Live keys that are written anew say the same thing again."""
+    """In the order of the log. Live keys that are written again say the same thing again."""
     offsets: dict[int, int] = {}
     last = Generation(0, {})
     for one in records:
@@ -199,23 +199,23 @@ def _judge_reading(
         elif deed.did == "read":
             for partition, first, last in deed.parts:
                 key = deed.member, partition
-                told = f"member={deed.member} {partition=} at={deed.at_s:.3f} {first=}"
+                reported = f"member={deed.member} {partition=} at={deed.at_s:.3f} {first=}"
                 if key not in assigned_s:
-                    verdict.found("hole", f"{told} never assigned")
+                    verdict.found("hole", f"{reported} never assigned")
                 elif key in next_ and first != next_[key]:
-                    verdict.found("hole", f"{told} expected={next_[key]}")
+                    verdict.found("hole", f"{reported} expected={next_[key]}")
                 elif key not in next_:
                     low = acked[partition].before(assigned_s[key])
                     high = asked[partition].before(deed.at_s)
                     if not low <= first <= high:
-                        verdict.found("resumed", f"{told} committed={low} to {high}")
+                        verdict.found("resumed", f"{reported} committed={low} to {high}")
                 next_[key] = last + 1
 
 
 def _judge_owners(
     deeds: Sequence[Deed], absences: Sequence[Absence], verdict: GroupVerdict
 ) -> None:
-    """Nobody's commit is accepted once somebody else was told that the partition is his."""
+    """No member's commit is accepted once another was assigned the partition."""
     assigned: dict[int, list[tuple[float, str]]] = defaultdict(list)
     begun: dict[tuple[str, int], float] = {}
     for deed in deeds:
@@ -230,8 +230,8 @@ def _judge_owners(
                 at_s = begun.pop((deed.member, partition), deed.at_s)
                 since = [member for when_s, member in assigned[partition] if when_s < at_s]
                 if since and since[-1] not in ("", deed.member):
-                    told = f"{partition=} at={at_s:.3f} owner={since[-1]}"
-                    verdict.found("owners", f"{told} but {deed.member} could commit")
+                    reported = f"{partition=} at={at_s:.3f} owner={since[-1]}"
+                    verdict.found("owners", f"{reported} but {deed.member} could commit")
 
 
 def _may_be_late(deed: Deed, absences: Sequence[Absence]) -> bool:
@@ -284,7 +284,7 @@ def _judge_ownership(
 def owners_at_the_end(
     deeds: Iterable[Deed], absences: Sequence[Absence], partitions: Iterable[int]
 ) -> Owners:
-    """The members that own each partition after the last deed, by what the members were told."""
+    """The members that own each partition after the last deed, by what they were assigned."""
     owners: Owners = {partition: set() for partition in partitions}
     for _ in _each_change(deeds, absences, owners):
         pass
@@ -296,7 +296,7 @@ def _each_change(
 ) -> Iterator[float]:
     """Applies one deed or absence after the other to `owners`; yields the time of each.
 
-    A frozen member has nothing until it is told of it, or can commit again: a new coordinator gives
+    A frozen member has nothing until it learns of it, or can commit again: a new coordinator gives
     everybody a whole session.
     """
     dids = "assigned", "revoked", "committed"
@@ -310,7 +310,7 @@ def _each_change(
         elif step.did != "committed":
             _change_owner(owners, step)
             if at_s > frozen.get(step.member, float("inf")):
-                del frozen[step.member]  # the client was told: its commits prove nothing now
+                del frozen[step.member]  # the client knows: its commits prove nothing now
         elif at_s > frozen.get(step.member, float("inf")):
             _change_owner(owners, step)
         yield at_s

@@ -10,7 +10,7 @@
     coordinator    kill -9 of the broker that coordinates the group; started again at once, so that
                    it takes back what it led, or after another has taken that over
 
-`--kill-coordinators` puts as many of the last kind among the others. What is checked is told in
+`--kill-coordinators` puts as many of the last kind among the others. What is checked is said in
 `group_judge`; a record is delivered when a member has read it, and may be read again only if it was
 not committed.
 """
@@ -31,8 +31,8 @@ from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
-from tests.scenarios.harness.brokers import START_S, create_topic
-from tests.scenarios.harness.fleet import LINE_CHARS_SHOWN, Fleet, directory_place, fleet
+from tests.scenarios.harness.brokers import CHARS_SHOWN, START_S, create_topic
+from tests.scenarios.harness.fleet import Fleet, directory_place, fleet
 from tests.scenarios.harness.group_journal import Deed, of_java, read_member
 from tests.scenarios.harness.group_judge import Absence, GroupVerdict, judge, owners_at_the_end
 from tests.scenarios.harness.group_watch import GroupWatch
@@ -49,7 +49,7 @@ AWAY_S = (0.0, 6.0)
 PAUSE_MIN_S, PAUSE_MAX_S = 0.5, 4.0
 STARTING_AT_ONCE = 6
 READY_S = 180.0
-CALM_S = 150.0
+CALM_S = 300.0
 MEMBER_LINES_SHOWN, JAVA_LINES_SHOWN = 25, 4
 
 
@@ -61,9 +61,7 @@ class GroupOutcome:
     partitions: int
     seconds: float
     recovered_s: Sequence[float]
-    """After each death of a coordinator: until the group's offsets were told again."""
-    left_over: str = ""
-    """Where not all was committed in time: what members and brokers printed last."""
+    """After each death of a coordinator: until the group's offsets were answered again."""
 
     def report(self) -> Iterator[str]:
         verdict = self.verdict
@@ -76,7 +74,7 @@ class GroupOutcome:
             f"commits accepted {verdict.commits_accepted}, refused {verdict.commits_refused}"
         )
         yield (
-            f"ownership   longest with a partition of nobody {verdict.longest_unowned_s:.1f} s; "
+            f"ownership   longest with a partition of no member {verdict.longest_unowned_s:.1f} s; "
             f"all owned {verdict.owned_again_s:.1f} s after the last event"
         )
         if self.recovered_s:
@@ -84,8 +82,6 @@ class GroupOutcome:
         yield f"anomalies   {dict(verdict.anomalies) or 'none'}"
         for kind, texts in verdict.examples.items():
             yield f"  {kind}: {'; '.join(texts)}"
-        if self.left_over:
-            yield self.left_over
 
 
 @dataclass(slots=True)
@@ -124,7 +120,7 @@ class GroupSeries:
             load.send(signal.SIGTERM)
             load.wait_for(r"^done .* failed=0$", deadline_s=CALM_S)
             ends = self._ends(brokers)
-            left_over = self._await_end(watch, ends, brokers)
+            self._await_end(watch, ends)
             deeds, unrest = self._await_rest(brokers)
             for name in self.alive:
                 self.processes[name].send(signal.SIGTERM)
@@ -142,7 +138,7 @@ class GroupSeries:
         ]
         seconds = time.monotonic() - began_s
         return GroupOutcome(
-            verdict, Counter(kinds), self.members, self.partitions, seconds, recovered, left_over
+            verdict, Counter(kinds), self.members, self.partitions, seconds, recovered
         )
 
     # Members
@@ -178,7 +174,7 @@ class GroupSeries:
         return deeds
 
     def _keep_lines(self, brokers: Fleet) -> None:
-        """What brokers said, for whoever looks into an anomaly."""
+        """What brokers said, to look into an anomaly."""
         last = [brokers.process(number) for number in brokers.members]
         lines = [line for one in (*brokers.ended, *last) for line in (*one.lines, "")]
         (self.directory / "brokers.log").write_text("\n".join(lines))
@@ -222,7 +218,7 @@ class GroupSeries:
         """The broker that leads the group's partition, as soon as one does."""
         deadline_s = time.monotonic() + START_S
         while (broker := brokers.leaders(OFFSETS_TOPIC)[number]) not in brokers.members:
-            assert time.monotonic() < deadline_s, "nobody coordinates the group"
+            assert time.monotonic() < deadline_s, "no broker coordinates the group"
             time.sleep(0.2)
         return broker
 
@@ -261,15 +257,18 @@ class GroupSeries:
         consumer.close()
         return ends
 
-    def _await_end(self, watch: GroupWatch, ends: dict[int, int], brokers: Fleet) -> str:
-        """Until all is committed; where not, what was printed. The judge finds what is missing."""
+    def _await_end(self, watch: GroupWatch, ends: dict[int, int]) -> None:
+        """Until all is committed. Raises `AssertionError` with what members did last."""
         deadline_s = time.monotonic() + CALM_S
         while not watch.fetched or watch.fetched[-1].offsets != ends:
             if time.monotonic() > deadline_s:
-                return "\n".join([*self._last_of_members(), brokers.last_lines()])
+                committed = watch.fetched[-1].offsets if watch.fetched else {}
+                late = {at: (committed.get(at), end) for at, end in ends.items()}
+                late = {at: one for at, one in late.items() if one[0] != one[1]}
+                members = "\n".join(self._last_of_members())
+                raise AssertionError(f"committed and end by partition: {late}\n{members}")
             self._require_members()
             time.sleep(0.2)
-        return ""
 
     def _last_of_members(self) -> Iterator[str]:
         """What each member noted last, and where its threads are."""
@@ -281,7 +280,7 @@ class GroupSeries:
                 process.wait_for(r"group_member\.py.* in main", after=after)
             last = [deed for deed in self._deeds() if deed.member == name][-2:]
             shown = JAVA_LINES_SHOWN if "java" in name else MEMBER_LINES_SHOWN
-            lines = [line[:LINE_CHARS_SHOWN] for line in process.lines[-shown:]]
+            lines = [line[:CHARS_SHOWN] for line in process.lines[-shown:]]
             yield "\n  ".join([f"{name}: {last}", *lines])
 
     def _require_members(self) -> None:
@@ -314,12 +313,12 @@ class GroupSeries:
 def _unrest(admin: AdminClient, members: int) -> str:
     """Why the coordinator does not call the group stable with so many members."""
     try:
-        told = admin.describe_consumer_groups([GROUP])[GROUP].result(START_S)
+        reported = admin.describe_consumer_groups([GROUP])[GROUP].result(START_S)
     except KafkaException as error:
         return f"the group is not described: {error}"
-    if told.state == ConsumerGroupState.STABLE and len(told.members) == members:
+    if reported.state == ConsumerGroupState.STABLE and len(reported.members) == members:
         return ""
-    return f"the group is {told.state.name} with members={len(told.members)} of {members}"
+    return f"the group is {reported.state.name} with members={len(reported.members)} of {members}"
 
 
 def plan(count: int, rng: random.Random, *, kill_coordinators: bool) -> list[str]:

@@ -93,7 +93,7 @@ class Found:
             f"{self.seconds:,.0f} s, read {self.reads} times"
         )
         yield (
-            f"meanwhile      {self.compactions} compactions moved {self.moved_rows:,} rows, "
+            f"beside them    {self.compactions} compactions moved {self.moved_rows:,} rows, "
             f"{self.refused_compactions} ended with an error, {self.kills} killed; OPTIMIZE took "
             f"{self.optimized_files} files, {self.trimmed_objects} objects were trimmed"
         )

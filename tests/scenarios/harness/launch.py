@@ -5,7 +5,10 @@ differs in nothing from `python -m broker`. With --die and --armed-by signal, SI
 count; it says `armed` then. Ten times a second it leaves in --counts what its store's own meter
 says.
 
-    --die STEP --report FILE [--armed-by start|signal] [--counts FILE] -- ARGUMENTS OF THE BROKER
+With --stop-timeout it gives a stop so many seconds.
+
+    --die STEP --report FILE [--armed-by start|signal] [--counts FILE] [--stop-timeout S]
+        -- ARGUMENTS OF THE BROKER
 """
 
 import argparse
@@ -14,6 +17,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from broker.process import life
 from broker.process.arguments import add_arguments, settings_of
 from broker.process.serve import serve
 from logstore.wiring.open import OpenLog
@@ -27,8 +31,10 @@ def main() -> int:
     parser.add_argument("--report", type=Path)
     parser.add_argument("--counts", type=Path)
     parser.add_argument("--armed-by", choices=("start", "signal"), default="start")
+    parser.add_argument("--stop-timeout", type=float, default=life.STOP_TIMEOUT_S)
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args()
+    life.STOP_TIMEOUT_S = options.stop_timeout
     broker = argparse.ArgumentParser(prog="broker")
     add_arguments(broker)
     settings = settings_of(broker.parse_args(options.arguments))

@@ -4,7 +4,7 @@
 
     compacted rows=<n>           `logstore compact --now` ended well
     compacted code=<n>           … or did not
-    optimized removed=<n>        somebody's OPTIMIZE of the table, which knows nothing of logstore
+    optimized removed=<n>        an OPTIMIZE of the table that knows nothing of logstore
     trimmed objects=<n>          what `logstore gc` does, with a grace of seconds
     held                         the file FILE exists: no round begins until it does not
 
@@ -91,7 +91,7 @@ async def _trim(url: str) -> int:
 
 
 def optimize(log: Path) -> int:
-    """Files that were merged into others, of all tables; -1 where somebody else was faster."""
+    """Files that were merged into others, of all tables; -1 where another writer was faster."""
     count = 0
     for table in (log / TABLES).iterdir() if (log / TABLES).is_dir() else ():
         with contextlib.suppress(DeltaError):

@@ -115,7 +115,7 @@ def fetch(connection: Connection, group: str) -> tuple[int, set[int]]:
 
 
 def first_answer(port: int, group: str, offset: int) -> None:
-    """Until the group's offsets are told, which must be the last ones committed."""
+    """Until the group's offsets are answered, which must be the last ones committed."""
     deadline_s = time.monotonic() + ANSWER_S
     while True:
         assert time.monotonic() < deadline_s, "no answer"

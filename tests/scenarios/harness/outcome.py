@@ -75,8 +75,8 @@ class Outcome:
             f"acknowledgement: median {statistics.median(silences):.1f}, most {max(silences):.1f}"
         )
         for one in self.underway:
-            told = one.killed.batches_in_puts
-            in_puts = "" if told is None else f", {told} of them in a put"
+            reported = one.killed.batches_in_puts
+            in_puts = "" if reported is None else f", {reported} of them in a put"
             yield (
                 f"  {one.killed.kind:14} {one.batches_unacknowledged:4} unacknowledged{in_puts}, "
                 f"{one.batches_per_s:.0f} batches/s; silent for {one.silent_s:.1f} s"

@@ -146,7 +146,7 @@ class Process:
             self._child.stdin.write(f"{line}\n")
             self._child.stdin.flush()
         except BrokenPipeError:
-            raise ProcessFailed(f"ended before it was told {line!r}: {self._story()}") from None
+            raise ProcessFailed(f"ended before it could read {line!r}: {self._story()}") from None
 
     def send(self, number: signal.Signals) -> None:
         self._child.send_signal(number)

@@ -26,7 +26,7 @@ MANAGERS = {
     "rename": None,
     "abortable": "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager",
 }
-"""Spark's choice for s3a when nobody sets one, and the one of spark-hadoop-cloud."""
+"""Spark's choice for s3a when no option sets one, and the one of spark-hadoop-cloud."""
 
 
 class TellCommits(StreamingQueryListener):

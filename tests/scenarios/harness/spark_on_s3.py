@@ -67,8 +67,8 @@ class Found:
         return is_whole and self.ended_when_refused and not self.stuck
 
     def report(self) -> Iterator[str]:
-        told = Counter(self.kills)
-        yield f"{self.manager}: {len(self.kills)} drivers killed, after {dict(told)}"
+        reported = Counter(self.kills)
+        yield f"{self.manager}: {len(self.kills)} drivers killed, after {dict(reported)}"
         each = {kind: round(n / max(1, self.batches), 1) for kind, n in self.requests.items()}
         yield f"  {self.batches} batches; requests of the checkpoint, per batch: {each}"
         ending = "ended" if self.ended_when_refused else "WENT ON without it"

@@ -11,11 +11,17 @@ from functools import partial
 
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Corrupt, LogstoreError, Refused
+from logstore.formats.topic_record import TOPICS, decode_record
+from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.restore.run import restore
+from logstore.restore.taking_back import ThreadedTrash
 from logstore.testing.blocking_ports import BlockingObjects
+from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process
+from logstore.testing.simulated_rows import at_once
 from tests.simulation.harms import start_all
 from tests.simulation.tiers.collector import Collector
+from tests.simulation.tiers.ended import until_ended
 from tests.simulation.tiers.fsck import Fsck
 from tests.simulation.tiers.tables import open_tables
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
@@ -28,7 +34,7 @@ NAME_TAKEN = re.compile(r"a topic of this name exists: name=(\S+) lost=([0-9a-f]
 
 
 class Copies:
-    """Somebody who copies the registry now and then."""
+    """An operator who copies the registry now and then."""
 
     def __init__(self, world: TierWorld) -> None:
         self._world = world
@@ -45,7 +51,7 @@ async def lose_registry(world: TierWorld) -> None:
     rng = world.rng
     world.is_rolled_back = True
     world.disasters += 1
-    kill_everybody(world)
+    kill_all(world)
     copy = rng.choice([{}, rng.choice(world.copies), rng.choice(world.copies)])
     if copy and rng.random() < 0.3:
         copy = {place: row for place, row in copy.items() if rng.random() < 0.5}
@@ -59,7 +65,7 @@ async def lose_registry(world: TierWorld) -> None:
     if copy and rng.random() < 0.7:
         await _go_on_unaware(world)
     world.is_stopped = True
-    kill_everybody(world)
+    kill_all(world)
     await _restore(world)
     world.copies = []
     world.forget_fences()
@@ -68,7 +74,7 @@ async def lose_registry(world: TierWorld) -> None:
     await start_all(world)
 
 
-def kill_everybody(world: TierWorld) -> None:
+def kill_all(world: TierWorld) -> None:
     for life in world.lives:
         life.error = None  # whatever it was: its registry was another one
         life.process.kill()
@@ -99,9 +105,7 @@ async def _restore(world: TierWorld) -> None:
             process.dies_at_step = rng.randrange(1, 300)
         world.may_suspend(process)
         done = process.spawn(_restore_once(world, names))
-        until_s = world.clock.monotonic_s() + RESTORE_S_MAX
-        while not done.done() and not process.is_dead and world.clock.monotonic_s() < until_s:
-            await world.clock.sleep_s(0.1)
+        await until_ended(world, process, done, RESTORE_S_MAX)
         if not done.done():
             world.seen["restore killed"] += 1
             process.kill()
@@ -110,6 +114,7 @@ async def _restore(world: TierWorld) -> None:
         if error is None:
             world.seen["restored"] += 1
             world.note("restore")
+            _forget_never_led(world)
             return
         world.trace(f"restore failed: {error!r}")
         is_late = isinstance(error, Refused) and "stop every broker" in str(error)
@@ -124,7 +129,7 @@ async def _restore(world: TierWorld) -> None:
 
 
 def _rename(world: TierWorld, names: dict[bytes, str], name: str, lost: str) -> None:
-    """A topic was created again on the old registry: the lost one gets another name, as told."""
+    """A topic was created again on the old registry: the lost one gets another name, as asked."""
     topic_id, other = bytes.fromhex(lost), f"{name}-restored-{world.disasters}"
     world.seen["restored under another name"] += 1
     names[topic_id] = other
@@ -132,14 +137,33 @@ def _rename(world: TierWorld, names: dict[bytes, str], name: str, lost: str) -> 
         world.live_topics[topic_id] = (other, world.live_topics[topic_id][1])
 
 
+def _forget_never_led(world: TierWorld) -> None:
+    """A topic without a batch may be gone where another topic ever had its name, and only there."""
+    rows = {TopicRow.of(row).topic_id for _, row in at_once(world.rows.query(TOPIC))}
+    keys = [info.key for info in world.objects.list(TOPICS)]
+    records = [decode_record(key, world.objects.get(key)) for key in keys]
+    for topic_id in world.live_topics.keys() - rows:
+        name, partitions = world.live_topics[topic_id]
+        numbers = range(partitions)
+        is_empty = not any(world.history.acked_end(Partition(topic_id, n)) for n in numbers)
+        owners = {one.topic.topic_id for one in records if one.name == name}
+        if is_empty and len(owners) > 1:
+            world.seen["forgotten with the registry: a topic that was never led"] += 1
+            world.live_topics.pop(topic_id)
+            world.history.delete(topic_id)
+
+
 async def _restore_once(world: TierWorld, names: Mapping[bytes, str]) -> None:
     assert world.identity is not None
     store = BlockingObjects(world.stores[OUTSIDE])
-    await restore(
+    done = await restore(
         world.runner(OUTSIDE),
         world.identity.cluster_id,
         ThreadedTableQueries(partial(open_tables, store)),
         dry_run=False,
         advance=lambda _: None,
         names=names,
+        trash=ThreadedTrash(world.objects) if world.tiers.takes_back else None,
     )
+    for key in done.taken_back:
+        world.seen[f"taken back by restore: {key.split('/')[0]}"] += 1

@@ -54,8 +54,8 @@ def break_and_ask(world: TierWorld, rng: random.Random, harm: str) -> Verdicts:
 
     async def ask() -> Verdicts:
         stored = Stored(world)
-        told = _HARMS[harm](world, stored, rng)
-        return Verdicts(told, tuple(_checked(world, stored)), tuple(_fsck(stored)))
+        reported = _HARMS[harm](world, stored, rng)
+        return Verdicts(reported, tuple(_checked(world, stored)), tuple(_fsck(stored)))
 
     return run(ask())
 

@@ -2,7 +2,7 @@
 
 OPTIMIZE writes rows of some files into others (`dataChange` false), DELETE takes rows out for good
 (`dataChange` true), VACUUM with a retention of 0 deletes the files that DELETE, OPTIMIZE and
-compaction took out. It spares files that no entry of the table's log ever named: the owner is told
+compaction took out. It spares files that no entry of the table's log ever named: the owner is asked
 not to vacuum what a writer may be about to commit (docs/formats/table.md).
 """
 

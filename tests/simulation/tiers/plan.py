@@ -33,6 +33,8 @@ class TierPlan:
     suspends: float = 0.0
     """Share of processes, other than brokers, that are suspended for long at one of their steps;
     if it is not 0, brokers are suspended too."""
+    takes_back: bool = False
+    """Whether deleted objects come back at any moment, and `logstore restore` has the trash."""
 
 
 def draw_tier_plans(rng: random.Random) -> tuple[Plan, TierPlan]:
@@ -69,5 +71,6 @@ def draw_tier_plans(rng: random.Random) -> tuple[Plan, TierPlan]:
         keeps_s=rng.choice((0.0, 0.0, 8.0, 20.0)),
         clocks_jump=rng.random() < 0.4,
         suspends=rng.choice((0.0, 0.0, 0.1)),
+        takes_back=rng.random() < 0.4,
     )
     return plan, tiers

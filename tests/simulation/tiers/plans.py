@@ -60,7 +60,7 @@ def judge(
     planned: Planned,
     results: Mapping[int, Sequence[Row]],
     *,
-    is_told_of_edits: bool = True,
+    hears_of_edits: bool = True,
 ) -> None:
     """`results`: rows by task, of all of them."""
     counts: dict[tuple[Partition, int], int] = {}
@@ -88,7 +88,7 @@ def judge(
         edits = [
             e for e in world.edits if e.partition == partition and e.at_s < planned.driver_began_s
         ]
-        kept = {offset for edit in edits for offset in edit.offsets & got if is_told_of_edits}
+        kept = {offset for edit in edits for offset in edit.offsets & got if hears_of_edits}
         if kept:
             world.violate(
                 f"{name}: {len(kept)} rows that the table's owner deleted were read, first "

@@ -3,6 +3,7 @@
 The product's code without Spark: the driver's `Progress`, the executors' `read_rows`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -28,6 +29,7 @@ CALL_S_MAX = 120.0
 ATTEMPTS_MAX = 12
 STEPS = {"driver": 300, "executor": 40}
 """About as many as most of them take."""
+GAP = re.compile(r"a segment is missing: .* partition=(\d+) offset=(\d+);")
 
 
 class Spark:
@@ -106,8 +108,25 @@ class Spark:
         )
         if isinstance(error, Refused) and is_gone and planned.fails_on_data_loss:
             world.seen["task refused: records are gone"] += 1
+        elif isinstance(error, Corrupt) and self._is_in_a_gap(error, task):
+            world.seen["task failed: deleted before the registry was put back"] += 1
         elif not world.plan.flips_bits:
-            world.violate(f"{self.name}: a task was told: {error!r}")
+            world.violate(f"{self.name}: a task got: {error!r}")
+
+    def _is_in_a_gap(self, error: Corrupt, task: ReadTask) -> bool:
+        """Whether it failed at a record that was deleted, but of which the rows that said so are
+        lost: reading there fails, as docs/operations/restore.md has it.
+        """
+        found, world = GAP.match(str(error)), self.world
+        return (
+            bool(world.disasters)
+            and found is not None
+            and any(
+                partition.number == int(found[1])
+                and int(found[2]) < world.history.start_asked(partition)
+                for partition, _, _ in ranges_of(task)
+            )
+        )
 
 
 class SparkBatch(Spark):
@@ -167,7 +186,7 @@ class SparkBatch(Spark):
             is_deleted = world.history.is_deleted(partitions[0].topic_id)
             is_judged = not is_deleted and not world.is_rolled_back
             if is_judged and isinstance(error, Corrupt | Refused):
-                world.violate(f"{self.name}: a plan was told: {error!r}")
+                world.violate(f"{self.name}: a plan got: {error!r}")
             return None
         if found is None:
             return None

@@ -41,9 +41,9 @@ class SparkStream(Spark):
             given["maxOffsetsPerTrigger"] = str(world.rng.randint(5, 60))
         self._options: ReadOptions = parse_options(given, Mode.STREAM)
         self._driver_began_s = 0.0
-        self._begin_anew()
+        self._begin_again()
 
-    def _begin_anew(self) -> None:
+    def _begin_again(self) -> None:
         self._offsets: list[Json] = []
         """The log of offsets: where each batch ends."""
         self._done = 0
@@ -150,12 +150,12 @@ class SparkStream(Spark):
             rows = await self.run_task(self._options, planned, task)
             if rows is None:
                 if world.disasters == before:
-                    self._begin_anew()  # records of the query are gone, or it was told wrong
+                    self._begin_again()  # records of the query are gone, or the answer was wrong
                 return False
             results[task] = rows
         is_unaware = world.disasters > before
         # An old registry does not tell that the owner of a table changed its rows.
-        judge(world, self.name, planned, results, is_told_of_edits=not is_unaware)
+        judge(world, self.name, planned, results, hears_of_edits=not is_unaware)
         world.seen["stream batches on an old registry"] += is_unaware
         if self._crashes():
             return False
@@ -197,6 +197,6 @@ class SparkStream(Spark):
         )
         if isinstance(error, Refused) and is_gone and self._options.fail_on_data_loss:
             self.world.seen["query refused: records are gone"] += 1
-            self._begin_anew()
+            self._begin_again()
         else:
-            self.world.violate(f"{self.name}: a driver was told: {error!r}")
+            self.world.violate(f"{self.name}: a driver got: {error!r}")

@@ -186,7 +186,7 @@ def _drawn_from(rng: random.Random) -> type[random.Random]:
         """As `random.Random`; without a seed the product takes one from the world."""
 
         def __new__(cls, seed: Any = None) -> Any:
-            # Libraries that are loaded meanwhile have generators of their own.
+            # Libraries that are loaded during a run have generators of their own.
             caller = sys._getframe(1).f_globals["__name__"].split(".")[0]
             if seed is None and caller in PRODUCT:
                 seed = rng.getrandbits(64)

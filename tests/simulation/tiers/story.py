@@ -2,17 +2,17 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Protocol
 
 from logstore.errors import LogstoreError
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import simulate
 from tests.simulation.admins import Admin, Deleter, Mover
-from tests.simulation.clients import Producer
 from tests.simulation.harms import do_harm, start_all
 from tests.simulation.plan import Plan
 from tests.simulation.readers import Reader
-from tests.simulation.story import create_main, heal
+from tests.simulation.story import create_main, heal, producers_of
 from tests.simulation.tiers.clock_setter import Clocks
 from tests.simulation.tiers.collector import Collector
 from tests.simulation.tiers.compaction import Scheduler, compact_all
@@ -24,6 +24,7 @@ from tests.simulation.tiers.spark_batch import SparkBatch
 from tests.simulation.tiers.spark_stream import SparkStream
 from tests.simulation.tiers.stage import staged
 from tests.simulation.tiers.suspends import Suspends
+from tests.simulation.tiers.taking_back import TakingBack
 from tests.simulation.tiers.world import TierWorld
 from tests.simulation.world import LIMIT_S
 
@@ -58,10 +59,7 @@ async def _tell(world: TierWorld) -> None:
     await start_all(world)
     admin = Admin(world)
     await create_main(world, admin)
-    producers = [
-        Producer(world, f"p{number}", idempotent=number < world.plan.idempotent)
-        for number in range(world.plan.idempotent + world.plan.plain)
-    ]
+    producers = producers_of(world)
     streams = [SparkStream(world, f"stream {number}") for number in range(world.tiers.streams)]
     actors: list[Actor] = [
         *streams,
@@ -73,20 +71,8 @@ async def _tell(world: TierWorld) -> None:
         *(Scheduler(world, str(number)) for number in range(world.tiers.compactors)),
         *(SparkBatch(world, f"batch {number}") for number in range(world.tiers.batches)),
     ]
-    if world.tiers.collects:
-        actors.append(Collector(world))
-    if world.tiers.clocks_jump:
-        actors.append(Clocks(world))
-    if world.tiers.suspends:
-        actors.append(Suspends(world))
-    if world.tiers.owner_pause_s:
-        actors.append(Owner(world))
-    if world.tiers.deletes:
-        actors.append(Deleter(world))
-    if world.plan.moves:
-        actors.append(Mover(world))
     async with asyncio.TaskGroup() as tasks:
-        for actor in actors:
+        for actor in (*actors, *_by_plan(world)):
             tasks.create_task(actor.run())
         await do_harm(world)
         if world.tiers.loses_registry:
@@ -98,6 +84,21 @@ async def _tell(world: TierWorld) -> None:
         await stream.finish()
     world.count_trimming()
     world.check(all_was_read=True)
+
+
+def _by_plan(world: TierWorld) -> list[Actor]:
+    """Those that only some seeds have."""
+    tiers = world.tiers
+    actors: list[tuple[object, Callable[[TierWorld], Actor]]] = [
+        (tiers.collects, Collector),
+        (tiers.clocks_jump, Clocks),
+        (tiers.takes_back, TakingBack),
+        (tiers.suspends, Suspends),
+        (tiers.owner_pause_s, Owner),
+        (tiers.deletes, Deleter),
+        (world.plan.moves, Mover),
+    ]
+    return [actor(world) for is_planned, actor in actors if is_planned]
 
 
 async def _read_everything(world: TierWorld) -> None:

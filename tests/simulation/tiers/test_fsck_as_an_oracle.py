@@ -20,10 +20,10 @@ def _compared(seed: int) -> tuple[Counter[tuple[bool, bool]], list[str]]:
     differing = []
     for harm in HARMS:
         for _ in range(1 if harm == "none" else EACH):
-            told = break_and_ask(world, rng, harm)
-            counts[bool(told.checker), bool(told.fsck)] += 1
-            if not told.agree:
-                differing.append(f"{told.harm}: {told.checker[:2]} {told.fsck[:2]}")
+            reported = break_and_ask(world, rng, harm)
+            counts[bool(reported.checker), bool(reported.fsck)] += 1
+            if not reported.agree:
+                differing.append(f"{reported.harm}: {reported.checker[:2]} {reported.fsck[:2]}")
     return counts, differing
 
 

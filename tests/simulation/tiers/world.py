@@ -51,7 +51,7 @@ class Edit(NamedTuple):
     partition: Partition
     offsets: frozenset[int]
     at_s: float
-    """From when on readers that begin know of it; infinite: once compaction has told them."""
+    """From when on readers that begin know of it; infinite: once compaction has published it."""
 
 
 class TierStore(SimulatedStore):
@@ -112,7 +112,7 @@ class TierWorld(World):
         self.copies: list[dict[tuple[str, str], Row]] = []
         """Of the registry, each from a moment of its own; those before it was lost are dropped."""
         self.is_stopped = False
-        """Whether nobody may begin anything: the registry is being restored."""
+        """Whether no process may begin anything: the registry is being restored."""
         self.runs: list[Process] = []
         """Processes of compaction."""
         self.deletions: Counter[str] = Counter()

@@ -234,7 +234,7 @@ BACKLOGS = st.lists(
 
 
 @given(BACKLOGS, st.integers(1, 200_000))
-def test_a_limit_is_kept_shared_by_backlog_and_starves_nobody(
+def test_a_limit_is_kept_shared_by_backlog_and_starves_no_partition(
     partitions: list[tuple[int, int]], offsets_max: int
 ) -> None:
     start: Position = {

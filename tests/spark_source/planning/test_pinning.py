@@ -101,7 +101,7 @@ def test_a_log_that_ends_below_its_table_is_an_older_copy() -> None:
         pinned("orders", TopicExtent(TOPIC, {0: Extent(0, 10)}), Snapshot(TOPIC, 3, {0: 20}))
 
 
-def test_a_topic_that_changes_its_life_meanwhile_is_looked_at_again_by_the_caller() -> None:
+def test_a_topic_that_changes_its_life_during_the_read_is_looked_at_again_by_the_caller() -> None:
     def recreate(world: World) -> None:
         world.topic_id = bytes(reversed(world.topic_id[:-1] + b"x"))
 

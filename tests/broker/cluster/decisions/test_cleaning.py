@@ -1,4 +1,4 @@
-"""Cleaning: what nobody was promised goes, after it was watched for long enough; nothing else."""
+"""Cleaning: what was promised to no client goes, once watched for long enough; nothing else."""
 
 from broker.cluster.decisions.cleaning import (
     DELETION_GRACE_S,

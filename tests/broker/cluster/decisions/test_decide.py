@@ -55,7 +55,9 @@ def clusters(draw: st.DrawFn) -> Model:
 
 
 @given(clusters(), st.lists(st.floats(0.5, 100), max_size=6))
-def test_nobody_who_is_dead_leaving_or_fenced_is_named(model: Model, waits: list[float]) -> None:
+def test_no_broker_that_is_dead_leaving_or_fenced_is_named(
+    model: Model, waits: list[float]
+) -> None:
     for wait_s in waits:
         model.now_s += wait_s
         eligible = model.view().eligible

@@ -1,4 +1,4 @@
-"""Fencing: chains that nobody writes are taken over, those that somebody does are left alone."""
+"""Fencing: chains without a writer are taken over, those with one are left alone."""
 
 import pytest
 
@@ -130,7 +130,7 @@ def test_a_broker_that_the_store_does_not_answer_is_fenced_while_others_are_answ
 
 
 @pytest.mark.parametrize("others_ms", [0, 20_000])
-def test_a_store_that_answers_nobody_fences_nobody(others_ms: int) -> None:
+def test_a_store_that_does_not_answer_fences_no_broker(others_ms: int) -> None:
     model = cluster(b1=11, b2=12, b3=13)
     for second in range(60):
         waiting_ms = min(1000 * second, others_ms)

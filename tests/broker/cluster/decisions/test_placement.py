@@ -70,7 +70,7 @@ def test_a_broker_follows_few_others_however_many_topics_there_are() -> None:
     assert spread(load.heads, brokers) <= 2
 
 
-def test_topics_of_one_partition_go_to_whoever_leads_fewest() -> None:
+def test_topics_of_one_partition_go_to_the_broker_that_leads_fewest() -> None:
     brokers, load = {1: "", 2: "", 3: ""}, BrokerLoad()
     for _ in range(9):
         load.heads[place(1, 1, brokers, load)[0][0]] += 1
@@ -78,7 +78,7 @@ def test_topics_of_one_partition_go_to_whoever_leads_fewest() -> None:
     assert load.heads == {1: 3, 2: 3, 3: 3}
 
 
-def test_nobody_to_place_on_is_the_callers_mistake() -> None:
+def test_no_broker_to_place_on_is_the_callers_mistake() -> None:
     with pytest.raises(ValueError, match="no broker"):
         place(1, 1, {})
 

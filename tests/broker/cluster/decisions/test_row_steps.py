@@ -74,7 +74,7 @@ def test_a_controller_that_decides_from_an_old_row_changes_nothing() -> None:
     run(story())
 
 
-def test_a_row_that_is_gone_is_not_made_anew() -> None:
+def test_a_row_that_is_gone_is_not_made_again() -> None:
     async def story() -> None:
         registry = Registry()
 

@@ -19,7 +19,7 @@ def test_most_votes_win() -> None:
     assert elect_protocol(members, members[0]) == "b"
 
 
-def test_a_vote_goes_to_the_first_that_everybody_knows() -> None:
+def test_a_vote_goes_to_the_first_that_every_member_knows() -> None:
     members = [member("c", "a", "b"), member("b", "a")]
 
     assert elect_protocol(members, members[0]) == "a", "a tie: the leader's list decides"

@@ -24,33 +24,33 @@ def test_the_first_member_leads_a_group_of_its_own() -> None:
 
 def test_a_member_id_is_given_out_first_and_expected_back() -> None:
     play = Play()
-    told = play.joined(play.ask_join(needs_id=True))
+    response = play.joined(play.ask_join(needs_id=True))
 
-    assert told.code == ErrorCode.MEMBER_ID_REQUIRED
+    assert response.code == ErrorCode.MEMBER_ID_REQUIRED
     assert not play.group.members
     assert play.group.phase is Phase.EMPTY
-    joined = play.joined(play.ask_join(told.member_id, needs_id=True))
-    assert (joined.code, joined.member_id) == (0, told.member_id)
+    joined = play.joined(play.ask_join(response.member_id, needs_id=True))
+    assert (joined.code, joined.member_id) == (0, response.member_id)
     assert not play.group.pending
 
 
 def test_a_member_id_that_does_not_come_back_is_forgotten_after_its_session() -> None:
     play = Play()
-    told = play.joined(play.ask_join(needs_id=True))
+    response = play.joined(play.ask_join(needs_id=True))
     play.wait(SESSION_MS)
 
     assert play.group.is_forgettable
-    assert play.joined(play.ask_join(told.member_id)).code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert play.joined(play.ask_join(response.member_id)).code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_rebalance_waits_for_ids_that_were_given_out() -> None:
     play = Play()
     (leader,) = play.form(None)
-    told = play.joined(play.ask_join(needs_id=True))
+    response = play.joined(play.ask_join(needs_id=True))
     again = play.ask_join(leader.member_id)
     assert again not in play.answers, "the one to come is waited for"
 
-    other = play.ask_join(told.member_id)
+    other = play.ask_join(response.member_id)
     assert play.joined(other).generation == play.joined(again).generation == 2
 
 
@@ -80,7 +80,7 @@ def test_the_first_rebalance_waits_while_members_keep_arriving() -> None:
     assert play.steady_ms - 1_000_000 == 7001
 
 
-def test_the_first_rebalance_ends_when_nobody_else_arrives() -> None:
+def test_the_first_rebalance_ends_when_no_other_member_arrives() -> None:
     play = Play(GroupLimits(initial_delay_ms=3000))
     first = play.ask_join()
     play.wait(2999)
@@ -113,7 +113,7 @@ def test_who_does_not_join_in_time_is_dropped_unless_static() -> None:
     assert set(play.group.members) == {leader.member_id, static.member_id}
 
 
-def test_only_the_leader_is_told_who_the_members_are() -> None:
+def test_only_the_leader_gets_the_members() -> None:
     play = Play()
     leader, follower = play.form(None, None)
 
@@ -170,7 +170,7 @@ def test_changed_metadata_before_the_assignment_begins_again() -> None:
     assert again.generation == first.generation + 1
 
 
-def test_a_full_group_takes_nobody_and_keeps_who_is_in() -> None:
+def test_a_full_group_takes_no_member_and_keeps_present_ones() -> None:
     play = Play(GroupLimits(initial_delay_ms=0, size_max=2))
     leader, follower = play.form(None, None)
 

@@ -36,11 +36,11 @@ def test_a_stranger_cannot_leave() -> None:
 def test_an_id_that_was_given_out_can_be_given_back() -> None:
     play = Play()
     (leader,) = play.form(None)
-    told = play.joined(play.ask_join(needs_id=True))
+    response = play.joined(play.ask_join(needs_id=True))
     again = play.ask_join(leader.member_id)
     assert again not in play.answers
 
-    assert play.leave((told.member_id, None)) == [0]
+    assert play.leave((response.member_id, None)) == [0]
     assert play.joined(again).code == 0
 
 

@@ -18,7 +18,7 @@ NEWER_VALUE = b"\0\7" + b"of a version to come"
 OFFSET = NewerRecord(encode_key(OffsetKey("g", "t", 0)), NEWER_VALUE, "g", OffsetKey("g", "t", 0))
 GROUP = NewerRecord(encode_key(GroupKey("h")), NEWER_VALUE, "h", GroupKey("h"))
 KIND = newer_key(b"\0\3\0\3new", b"\0\0 a group of another kind")
-NAMELESS = newer_key(b"\x01\0\xff", b"of nobody knows whom")
+NAMELESS = newer_key(b"\x01\0\xff", b"of an unknown kind")
 ALL = [OFFSET, GROUP, KIND, NAMELESS]
 
 
@@ -26,7 +26,7 @@ def put(coordinator: Coordinator, offset: int, group: str, partition: int = 0) -
     coordinator.commit(group, [OffsetCommit(("t", partition), b"1" * 16, offset, -1, "")], -1)
 
 
-async def write_anew(coordinator: Coordinator) -> None:
+async def write_again(coordinator: Coordinator) -> None:
     """So many commits that the live keys are written again."""
     for number in range(2 * RECORDS_FLOOR):
         put(coordinator, number, "other")
@@ -54,7 +54,7 @@ def test_they_are_there_after_the_live_keys_were_written_again(
                 group = coordinator.states.get("g")
                 assert group is not None
                 assert group.offsets.keys() == {("t", 1)}, "the other one is no longer so"
-                await write_anew(coordinator)
+                await write_again(coordinator)
                 assert bench.log.start > start
 
     run(main())
@@ -120,7 +120,7 @@ def test_a_partition_with_more_than_fit_is_not_written_again() -> None:
             bench.log.append(encode_newer([OFFSET], now_ms=0))
             coordinator = await bench.loaded()
             coordinator.states.apply_newer(GROUP._replace(value=bytes(BYTES_MAX)))
-            await write_anew(coordinator)
+            await write_again(coordinator)
             assert bench.log.start == 0
 
     run(main())

@@ -38,7 +38,7 @@ def test_a_simple_consumer_commits_without_being_a_member() -> None:
     assert play.group.protocol_type == ""
 
 
-def test_nobody_commits_without_a_generation_while_there_are_members() -> None:
+def test_no_client_commits_without_a_generation_while_there_are_members() -> None:
     play = Play()
     play.form(None)
 

@@ -61,7 +61,7 @@ def test_a_rebalance_sends_those_who_sync_back_to_join() -> None:
 
     joined = play.joined(play.ask_join(follower.member_id))
     waiting = play.ask_sync(follower.member_id, joined.generation)
-    play.ask_join()  # somebody else comes before the leader has assigned
+    play.ask_join()  # another member comes before the leader has assigned
     assert play.synced(waiting).code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
@@ -125,7 +125,7 @@ def test_a_heartbeat_between_join_and_assignment_is_fine() -> None:
     assert play.beat(member.member_id, 1) == 0
 
 
-def test_sync_and_join_begin_a_session_anew() -> None:
+def test_sync_and_join_restart_the_session_timeout() -> None:
     play = Play()
     member = play.joined(play.ask_join())
     play.wait(SESSION_MS - 1)
@@ -150,7 +150,7 @@ def test_a_group_whose_last_member_is_gone_is_empty_and_counts_on() -> None:
     assert play.joined(play.ask_join()).generation == 3
 
 
-def test_a_generation_that_was_told_is_never_told_again() -> None:
+def test_a_generation_that_was_given_is_never_given_again() -> None:
     play = Play()
     first = play.joined(play.ask_join())
     play.restart()  # before its leader has assigned
@@ -172,12 +172,12 @@ def test_an_assignment_may_be_handed_in_to_the_next_coordinator() -> None:
 def test_members_are_not_taken_for_dead_because_the_coordinator_was_away() -> None:
     play = Play()
     leader, follower = play.form(None, None)
-    told = play.joined(play.ask_join(needs_id=True))
-    play.steady_ms += 10 * SESSION_MS  # nobody was awake
+    reported = play.joined(play.ask_join(needs_id=True))
+    play.steady_ms += 10 * SESSION_MS  # the broker's machine slept
     forgive(play.group, 10 * SESSION_MS - 1000)
     play.carry_out(expire(play.group, play.limits, play.now))
     assert set(play.group.members) == {leader.member_id, follower.member_id}
-    assert told.member_id in play.group.pending
+    assert reported.member_id in play.group.pending
 
     play.wait(SESSION_MS)
     assert not play.group.members

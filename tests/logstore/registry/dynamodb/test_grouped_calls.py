@@ -1,4 +1,4 @@
-"""Calls made together on DynamoDB: how many requests they become, and what each call is told."""
+"""Calls made together on DynamoDB: how many requests they become, and what each call learns."""
 
 import asyncio
 import threading
@@ -136,16 +136,16 @@ def test_a_transaction_without_those_whose_condition_failed_is_tried_once_more(
 
 
 def test_what_is_cancelled_twice_goes_alone(client: WatchedClient) -> None:
-    """Somebody makes another row each time, between our two transactions."""
+    """Another process makes another row each time, between our two transactions."""
 
     async def scenario(rows: DynamoRows) -> None:
         blocking = rows.blocking()
         sort_keys = iter(("0003", "0005"))
 
-        def somebody_was_faster(_: Mapping[str, Any]) -> None:
+        def another_was_faster(_: Mapping[str, Any]) -> None:
             blocking.put_if("pk", next(sort_keys), {}, [], "another")
 
-        client.answers["transact_write_items"] = somebody_was_faster
+        client.answers["transact_write_items"] = another_was_faster
         ended = await together(puts(rows, 10))
         assert client.asked == {"transact_write_items": 2, "put_item": 2 + 8}
         assert [n for n, end in enumerate(ended) if end is not None] == [3, 5]
@@ -181,7 +181,7 @@ def test_writes_whose_transaction_is_refused_go_alone(
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknown("?"), Retryable("busy"), Throttled("slow")])
-def test_what_a_transaction_came_to_is_told_to_every_call_in_it(
+def test_the_result_of_a_transaction_goes_to_every_call_in_it(
     client: WatchedClient, error: LogstoreError
 ) -> None:
     async def scenario(rows: DynamoRows) -> None:

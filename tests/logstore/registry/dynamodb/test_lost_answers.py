@@ -166,7 +166,7 @@ def test_writes_made_together_whose_answer_is_lost_happen_once_and_are_known(fau
 def test_when_a_transaction_is_lost_the_row_of_another_is_not_taken_for_ones_own(
     fault: Fault,
 ) -> None:
-    """It is cancelled for one row, and nobody hears of it."""
+    """It is cancelled for one row, and the answer is lost."""
 
     async def scenario() -> None:
         async with proxied() as at:

@@ -51,8 +51,8 @@ def silent() -> Iterator[str]:
 
 
 @pytest.fixture
-def nobody() -> str:
-    """An endpoint where nobody listens."""
+def no_server() -> str:
+    """An endpoint where nothing listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -164,10 +164,10 @@ def test_a_server_that_never_answers_leaves_a_write_unknown(silent: str) -> None
             rows.get("pk", "sk")
 
 
-def test_a_server_that_is_not_there_was_never_asked(nobody: str) -> None:
+def test_a_server_that_is_not_there_was_never_asked(no_server: str) -> None:
     with (
         aws_environment(),
-        closing(BlockingDynamoRows(impatient(nobody))) as rows,
+        closing(BlockingDynamoRows(impatient(no_server))) as rows,
         pytest.raises(Retryable, match="cannot be reached"),
     ):
         rows.update_if("pk", "sk", {}, [], "w")
@@ -245,7 +245,7 @@ def test_a_term_on_a_key_never_holds(rows: BlockingDynamoRows) -> None:
 
 
 class Naps:
-    """Time for whoever waits for a table: no test needs any to pass."""
+    """Time for waits for a table: no test needs any to pass."""
 
     def __init__(self) -> None:
         self.slept_s: list[float] = []

@@ -1,0 +1,184 @@
+# Both commands run against a provider that makes nothing: what is planned, and what is refused.
+
+mock_provider "aws" {
+  mock_data "aws_region" {
+    defaults = { name = "eu-west-1" }
+  }
+  mock_resource "aws_s3_bucket" {
+    defaults = { arn = "arn:aws:s3:::orders", id = "orders" }
+  }
+  mock_resource "aws_dynamodb_table" {
+    defaults = { arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/registry" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/mock" }
+  }
+  mock_resource "aws_ecs_cluster" {
+    defaults = { arn = "arn:aws:ecs:eu-west-1:123456789012:cluster/mock" }
+  }
+  mock_resource "aws_ecs_task_definition" {
+    defaults = {
+      arn                  = "arn:aws:ecs:eu-west-1:123456789012:task-definition/mock:1"
+      arn_without_revision = "arn:aws:ecs:eu-west-1:123456789012:task-definition/mock"
+    }
+  }
+  mock_resource "aws_service_discovery_service" {
+    defaults = { arn = "arn:aws:servicediscovery:eu-west-1:123456789012:service/mock" }
+  }
+  mock_resource "aws_sns_topic" {
+    defaults = { arn = "arn:aws:sns:eu-west-1:123456789012:mock" }
+  }
+}
+
+variables {
+  region           = "eu-west-1"
+  bucket_name      = "orders"
+  image            = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/logstore:0.1.0"
+  zones            = ["eu-west-1a", "eu-west-1b", "eu-west-1c"]
+  admin_principals = ["arn:aws:iam::123456789012:role/platform"]
+}
+
+run "outputs_are_what_people_paste" {
+  command = apply
+
+  assert {
+    condition     = output.url == "s3://orders"
+    error_message = "url: ${output.url}"
+  }
+  assert {
+    condition     = output.init == "logstore init --url s3://orders --registry dynamodb://logstore-production-registry"
+    error_message = "init: ${output.init}"
+  }
+  assert {
+    condition     = output.bootstrap == "brokers.logstore-production.internal:9092"
+    error_message = "bootstrap: ${output.bootstrap}"
+  }
+  assert {
+    condition     = jsonencode(keys(output.role_arns)) == jsonencode(["admin"])
+    error_message = "a role without principals was made"
+  }
+}
+
+run "the_bucket_takes_tls_alone_and_creates_each_object_once" {
+  command = apply
+  module {
+    source = "../../modules/bucket"
+  }
+  variables {
+    name   = "orders"
+    prefix = "logs/orders"
+  }
+
+  assert {
+    condition     = output.url == "s3://orders/logs/orders"
+    error_message = "url: ${output.url}"
+  }
+  assert {
+    condition = jsonencode(jsondecode(aws_s3_bucket_policy.this.policy).Statement[1].Resource) == jsonencode([
+      "arn:aws:s3:::orders/logs/orders/chains/*",
+      "arn:aws:s3:::orders/logs/orders/checkpoints/*",
+      "arn:aws:s3:::orders/logs/orders/topics/*",
+      "arn:aws:s3:::orders/logs/orders/cluster.json",
+    ])
+    error_message = "which keys are created once: ${aws_s3_bucket_policy.this.policy}"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(aws_s3_bucket_policy.this.policy).Statement : statement.Effect == "Deny"
+    ])
+    error_message = "the bucket's policy grants something"
+  }
+  assert {
+    condition     = alltrue([for rule in aws_s3_bucket_lifecycle_configuration.this.rule : alltrue([for one in rule.expiration : one.days == null || one.days == 0])])
+    error_message = "objects of the log expire"
+  }
+  assert {
+    condition     = aws_s3_bucket.this.force_destroy == false
+    error_message = "destroy deletes records"
+  }
+}
+
+run "readers_only_read_and_a_reader_of_a_topic_reads_its_table" {
+  command = apply
+  module {
+    source = "../../modules/roles"
+  }
+  variables {
+    name              = "orders"
+    bucket_arn        = "arn:aws:s3:::orders"
+    prefix            = "logs/orders"
+    table_arn         = "arn:aws:dynamodb:eu-west-1:123456789012:table/registry"
+    reader_principals = ["arn:aws:iam::123456789012:role/spark"]
+    topic_readers = {
+      billing = { topic_id = "0123456789abcdef0123456789abcdef", principals = ["arn:aws:iam::123456789012:role/billing"] }
+    }
+  }
+
+  assert {
+    condition = jsonencode(sort(distinct(flatten([
+      for statement in jsondecode(aws_iam_role_policy.person["reader"].policy).Statement : statement.Action
+    ])))) == jsonencode(["dynamodb:GetItem", "dynamodb:Query", "s3:GetObject", "s3:ListBucket"])
+    error_message = "reader: ${aws_iam_role_policy.person["reader"].policy}"
+  }
+  assert {
+    condition = jsonencode(jsondecode(aws_iam_role_policy.topic_reader["billing"].policy).Statement[0].Resource) == jsonencode([
+      "arn:aws:s3:::orders/logs/orders/tables/0123456789abcdef0123456789abcdef/*"
+    ])
+    error_message = "topic reader: ${aws_iam_role_policy.topic_reader["billing"].policy}"
+  }
+  assert {
+    condition = alltrue([
+      for role in ["broker", "compactor"] : alltrue([
+        for statement in jsondecode(aws_iam_role_policy.task[role].policy).Statement :
+        !contains(flatten([statement.Resource]), "*")
+      ])
+    ])
+    error_message = "a role of a task reaches beyond its log"
+  }
+}
+
+run "a_deployment_keeps_all_brokers_but_one_and_settings_are_variables" {
+  command = apply
+  module {
+    source = "../../modules/brokers"
+  }
+  variables {
+    name           = "orders"
+    url            = "s3://orders"
+    brokers        = 3
+    task_role_arn  = "arn:aws:iam::123456789012:role/broker"
+    log_group_name = "/logstore/orders"
+    vpc_id         = "vpc-1"
+    subnet_ids     = ["subnet-1"]
+    settings       = { "logstore.cache.bytes" = "1", "num.partitions" = "2" }
+  }
+
+  assert {
+    condition     = aws_ecs_service.this.deployment_minimum_healthy_percent == 66
+    error_message = "a deployment stops more than one of three brokers"
+  }
+  assert {
+    condition = length(setsubtract(
+      ["LOGSTORE_CACHE_BYTES=1", "LOGSTORE_NUM_PARTITIONS=2", "LOGSTORE_BROKER=auto", "LOGSTORE_URL=s3://orders"],
+      [for one in local.container.environment : "${one.name}=${one.value}"],
+    )) == 0
+    error_message = "environment of a broker"
+  }
+}
+
+run "an_image_that_is_not_named_is_refused" {
+  command = plan
+  module {
+    source = "../../modules/brokers"
+  }
+  variables {
+    name           = "orders"
+    url            = "s3://orders"
+    image          = ""
+    task_role_arn  = "arn:aws:iam::123456789012:role/broker"
+    log_group_name = "/logstore/orders"
+    vpc_id         = "vpc-1"
+    subnet_ids     = ["subnet-1"]
+  }
+  expect_failures = [var.image]
+}

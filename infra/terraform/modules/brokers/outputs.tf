@@ -1,0 +1,29 @@
+output "bootstrap" {
+  description = "What clients in the VPC take as bootstrap.servers."
+  value       = "brokers.${aws_service_discovery_private_dns_namespace.this.name}:${local.kafka_port}"
+}
+
+output "cluster_arn" {
+  description = "The ECS cluster."
+  value       = aws_ecs_cluster.this.arn
+}
+
+output "cluster_name" {
+  description = "Name of the ECS cluster."
+  value       = aws_ecs_cluster.this.name
+}
+
+output "service_name" {
+  description = "Name of the ECS service."
+  value       = aws_ecs_service.this.name
+}
+
+output "execution_role_arn" {
+  description = "Role by which ECS pulls the image."
+  value       = aws_iam_role.execution.arn
+}
+
+output "security_group_id" {
+  description = "Security group of the brokers."
+  value       = aws_security_group.this.id
+}

@@ -1,0 +1,29 @@
+output "url" {
+  description = "What --url of every command, and path of a Spark job, takes."
+  value       = module.bucket.url
+}
+
+output "init" {
+  description = "The command that makes the log, once."
+  value       = "logstore init --url ${module.bucket.url} --registry ${module.registry.url}"
+}
+
+output "bootstrap" {
+  description = "What clients in the VPC take as bootstrap.servers."
+  value       = module.brokers.bootstrap
+}
+
+output "role_arns" {
+  description = "Roles for people and jobs, by name."
+  value       = merge(module.roles.person_role_arns, module.roles.topic_reader_role_arns)
+}
+
+output "log_group_name" {
+  description = "Log group of brokers and compaction."
+  value       = module.observability.log_group_name
+}
+
+output "alarm_topic_arn" {
+  description = "SNS topic of the alarms: subscribe to it."
+  value       = module.observability.alarm_topic_arn
+}

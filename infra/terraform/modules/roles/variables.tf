@@ -1,0 +1,58 @@
+variable "name" {
+  description = "Beginning of the names of the roles."
+  type        = string
+}
+
+variable "bucket_arn" {
+  description = "ARN of the log's bucket."
+  type        = string
+}
+
+variable "prefix" {
+  description = "Prefix of the log in the bucket, as in the module bucket."
+  type        = string
+  default     = ""
+}
+
+variable "table_arn" {
+  description = "ARN of the registry's table."
+  type        = string
+}
+
+variable "kms_key_arns" {
+  description = "Keys of KMS that encrypt bucket and table."
+  type        = list(string)
+  default     = []
+}
+
+variable "admin_principals" {
+  description = "ARNs that may act as the administrator (logstore init, probe, fsck, gc, restore); none: no such role."
+  type        = list(string)
+  default     = []
+}
+
+variable "reader_principals" {
+  description = "ARNs that may read every topic (Spark jobs, logstore inspect); none: no such role."
+  type        = list(string)
+  default     = []
+}
+
+variable "topic_readers" {
+  description = "By a name of its own: who may read the table of one topic, and the topic's id (logstore topics describe)."
+  type = map(object({
+    topic_id   = string
+    principals = list(string)
+  }))
+  default = {}
+
+  validation {
+    condition     = alltrue([for one in var.topic_readers : can(regex("^[0-9a-f]{32}$", one.topic_id))])
+    error_message = "topic_id is 32 hex digits: logstore topics describe prints it."
+  }
+}
+
+variable "tags" {
+  description = "Tags of the roles."
+  type        = map(string)
+  default     = {}
+}
