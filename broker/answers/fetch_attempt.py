@@ -34,7 +34,7 @@ from logstore.wire.messages.fetch import (
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 10
 FOLLOWERS_FROM = 11
-LEADER_NAMED_FROM = 12
+ENDPOINTS_FROM = 16
 CONSUMER = -1
 READ_COMMITTED = 1
 UNKNOWN_OFFSET = -1
@@ -160,7 +160,9 @@ class FetchAttempt:
         if code == ErrorCode.UNKNOWN_LEADER_EPOCH and self._fence_check is None:
             self.is_doubtful = True
         answer = PartitionData(wanted.partition, code, -1)
-        if hint is not None and self._call.version >= LEADER_NAMED_FROM:
+        # As Kafka: from the version on that has the leader's address as well. A client that hears
+        # of a broker it does not know may wait for it for ever (kafka-python 3.0.12).
+        if hint is not None and self._call.version >= ENDPOINTS_FROM:
             answer.current_leader = LeaderIdAndEpoch(hint.broker, hint.leader_epoch)
             self.hints[hint.broker] = hint
         return answer

@@ -54,7 +54,6 @@ from logstore.wire.messages.fetch import (
     NodeEndpoint,
 )
 
-ENDPOINTS_FROM = 16
 LOADS_AT_ONCE = 8
 COPIED_BYTES_MAX = 1024 * 1024
 """Records that are copied, twice, so that an answer about many partitions is encoded in slices."""
@@ -340,9 +339,7 @@ class _Fetch:
         self, attempt: FetchAttempt, topics: list[FetchableTopicResponse]
     ) -> FetchResponse:
         response = FetchResponse(0, 0, self._interest.session_id, topics)
-        if attempt.hints and self._call.version >= ENDPOINTS_FROM:
-            response.node_endpoints = [
-                NodeEndpoint(one.broker, one.host, one.port, one.rack)
-                for one in attempt.hints.values()
-            ]
+        response.node_endpoints = [
+            NodeEndpoint(one.broker, one.host, one.port, one.rack) for one in attempt.hints.values()
+        ]
         return response

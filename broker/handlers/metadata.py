@@ -48,7 +48,7 @@ def handle(broker: Services, call: Call, request: MetadataRequest) -> None:
 def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[None]:
     listener = call.connection.listener
     live = broker.log.live_brokers()
-    broker.metadata.see(frozenset(live))
+    live_numbers = frozenset(live)
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(*shown)
@@ -66,6 +66,9 @@ def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[No
     encoded: list[bytes] = []
     for topic in _topics(broker, call, request):
         if topic is not None:
+            # Before each topic: other answers go on between slices, and all of this one, brokers
+            # and leaders, is to be of one moment.
+            broker.metadata.see(live_numbers)
             encoded.append(_encode(broker, call, request, topic))
         yield
     call.answer_bytes(frame_with_topics(call.correlation_id, call.version, response, encoded))

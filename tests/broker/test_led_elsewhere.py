@@ -64,7 +64,7 @@ def follow_up(brokers: Brokers, name: str, offset: int, partition: int = 0) -> N
 
 
 def fetch_from(
-    running: Running, name: str, *, version: int = 12, rack: str = "", **fields: int
+    running: Running, name: str, *, version: int = 16, rack: str = "", **fields: int
 ) -> tuple[PartitionData, FetchResponse]:
     request = fetch_request(name, topic_id=running.log.topics[name].topic_id, **fields)
     request.rack_id = rack
@@ -100,10 +100,11 @@ def test_fetch_at_a_broker_without_the_partition_tells_who_leads(
     data, response = fetch_from(brokers[3], f"fetch-{version}", version=version)
 
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if version >= 12:
+    if version < 16:  # an older answer has no room for an address: kafka-python waits for ever
+        assert data.current_leader is None
+    else:
         assert data.current_leader is not None
         assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 0)
-    if version >= 16:
         (node,) = response.node_endpoints
         assert (node.node_id, node.port, node.rack) == (1, brokers[1].listener.port, "a")
 

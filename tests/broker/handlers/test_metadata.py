@@ -4,6 +4,7 @@ import pytest
 
 from broker.answers.creation import AUTO_CREATED_AT_ONCE_MAX
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.metadata import (
     MetadataRequest,
@@ -11,7 +12,9 @@ from logstore.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from tests.broker.held_turns import HeldTurns
 from tests.broker.running import METADATA, Running, running_broker
+from tools.full_wire import APIS
 
 NOT_ASKED = -(2**31)
 ALL_TOPIC_OPERATIONS = sum(1 << n for n in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -163,6 +166,30 @@ def test_many_topics_in_any_version(running: Running, client: Connection) -> Non
         assert [topic.name for topic in answer] == names + others
         assert [topic.error_code for topic in answer] == [0] * 150 + [3 for _ in others]
         assert all(len(topic.partitions) == 2 for topic in answer[:150])
+
+
+def test_all_of_an_answer_is_of_one_moment(running: Running, client: Connection) -> None:
+    """kafka-python 3.0.12 waits for ever where a leader is not among the brokers beside it."""
+    names = [f"moment-{number}" for number in range(12)]
+    for name in names:
+        running.create_topic(name)
+    asked = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
+    client.negotiate()
+    before, held = running.broker.turns, HeldTurns(running)
+    running.broker.turns = held
+    try:
+        client.send_raw(b"".join(encode_request_frame(1, APIS[METADATA], 12, "me", asked)))  # type: ignore[attr-defined]
+        running.wait_until(lambda: bool(held.steps))
+        running.do(lambda: running.broker.metadata.see(frozenset({2})))
+        running.do(held.let_go)
+        frame = memoryview(client.read_frame())  # type: ignore[attr-defined]
+    finally:
+        running.broker.turns = before
+
+    _, at = decode_response_header(frame, APIS[METADATA], 12)
+    answer = APIS[METADATA].decode_response(12, frame, at)
+    assert [broker.node_id for broker in answer.brokers] == [1]
+    assert [topic.partitions[0].leader_id for topic in answer.topics] == [1] * len(names)
 
 
 def test_however_many_topics_are_asked_for_few_are_being_created_at_once() -> None:
