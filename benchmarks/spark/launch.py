@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 JOB_S = 900.0
-_TOLD_BYTES = 4000
+_SHOWN_BYTES = 4000
 
 
 def run_job(module: str, wanted: Mapping[str, Any]) -> dict[str, float]:
@@ -31,6 +31,6 @@ def run_job(module: str, wanted: Mapping[str, Any]) -> dict[str, float]:
                 check=False,
             )
         if child.returncode:
-            raise RuntimeError(f"{module} failed: {log.read_text()[-_TOLD_BYTES:]}")
+            raise RuntimeError(f"{module} failed: {log.read_text()[-_SHOWN_BYTES:]}")
         found: dict[str, float] = json.loads(answer.read_text())
         return found

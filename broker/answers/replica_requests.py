@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from broker.answers.creation import check_assignment
 from broker.answers.error_codes import Refuse
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.protocol.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 
@@ -40,10 +40,10 @@ def reassign(
             f"the number of replicas may not change: now={len(row.replicas)} asked={len(replicas)}",
         )
     if row.broker in replicas:
-        target = row.target if row.target in replicas else NOBODY
+        target = row.target if row.target in replicas else NO_BROKER
         return Placement(replicas, (), target)
-    target = next((broker for broker in replicas if broker in live), NOBODY)
-    if target == NOBODY:
+    target = next((broker for broker in replicas if broker in live), NO_BROKER)
+    if target == NO_BROKER:
         raise Refuse(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"none of these brokers is alive: partition={partition} brokers={list(replicas)}",
@@ -55,7 +55,7 @@ def cancel(row: PartitionRow) -> Placement:
     """Raises `Refuse` where there is nothing to cancel."""
     if not row.reassigning:
         raise Refuse(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "replicas are not being reassigned")
-    return Placement(row.replicas, (), NOBODY)
+    return Placement(row.replicas, (), NO_BROKER)
 
 
 def elect(row: PartitionRow, election: Election, live: Collection[int]) -> Placement:
@@ -66,8 +66,8 @@ def elect(row: PartitionRow, election: Election, live: Collection[int]) -> Place
     if election is Election.UNCLEAN:
         if row.broker in live:
             raise Refuse(ErrorCode.ELECTION_NOT_NEEDED, f"broker {row.broker} leads")
-        target = next((broker for broker in row.replicas if broker in live), NOBODY)
-        if target == NOBODY:
+        target = next((broker for broker in row.replicas if broker in live), NO_BROKER)
+        if target == NO_BROKER:
             raise Refuse(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
                 f"no replica is alive: replicas={list(row.replicas)}",

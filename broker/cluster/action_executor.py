@@ -20,7 +20,7 @@ from logstore.errors import LogstoreError, Refused
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.feed_row import FeedChange
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
 from logstore.protocol.topics import UnknownTopic, delete_topic
@@ -205,7 +205,7 @@ class ActionExecutor:
 
     def _report(self, action: Reassign) -> None:
         place, wanted = action.place, action.wanted
-        is_move = wanted.target not in (NOBODY, place.row.target)
+        is_move = wanted.target not in (NO_BROKER, place.row.target)
         self.counts.moves += is_move
         self.counts.replica_changes += not is_move
         logger.info(

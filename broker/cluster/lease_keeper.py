@@ -8,7 +8,7 @@ from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.lease_row import LeaseRow
-from logstore.formats.partition_row import NOBODY
+from logstore.formats.partition_row import NO_BROKER
 from logstore.protocol.lease import Lease
 from logstore.runners.step_runner import outcome_of
 
@@ -45,7 +45,7 @@ class LeaseKeeper:
     def seen(self) -> LeaseRow | None:
         """The lease as it stood when we last looked; None: it is free, or was never seen."""
         seen = self._lease.seen
-        return None if seen is None or seen.owner == NOBODY else seen
+        return None if seen is None or seen.owner == NO_BROKER else seen
 
     @property
     def acquired(self) -> int:
@@ -67,7 +67,7 @@ class LeaseKeeper:
     def hurry_if_orphaned(self) -> None:
         """Where the holder is known to be dead, do not wait for our turn to look."""
         seen = self._lease.seen
-        if seen is None or self._lease.is_mine or seen.owner == NOBODY:
+        if seen is None or self._lease.is_mine or seen.owner == NO_BROKER:
             return
         if self._is_dead(seen.owner, seen.owner_epoch):
             self._step_now.set()

@@ -11,6 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
+from broker.process.given import add_sources
 from logstore.cli.command import (
     FAILED,
     INTERRUPTED,
@@ -56,15 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="racks of the brokers, in turn",
     )
     parser.add_argument("--state-dir", type=Path, metavar="DIR", help="as for logstore serve")
-    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="settings in a file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="pairs",
-        metavar="NAME=VALUE",
-        help="one setting of every broker; prevails over --config",
-    )
+    add_sources(parser)
     parser.set_defaults(fail=parser.error)
 
 

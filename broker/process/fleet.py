@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from broker.upkeep.exit_reason import exit_reason
 from logstore.ports.clock import Clock
+from logstore.retry import pause_s
 
 OK, FAILED = 0, 1
 BACK_OFF_FIRST_S, BACK_OFF_MAX_S = 0.5, 30.0
@@ -33,8 +35,7 @@ class FleetMember:
 
 def back_off_s(deaths: int, rng: random.Random) -> float:
     """Before start number `deaths` + 1: doubling from half a second, at most half a minute."""
-    longest = min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(deaths - 1, 16))
-    return longest * (0.75 + rng.random() / 4)
+    return pause_s(deaths, rng, BACK_OFF_FIRST_S, BACK_OFF_MAX_S)
 
 
 class Fleet:
@@ -95,7 +96,7 @@ class Fleet:
             deaths = 1 if lived_s >= STEADY_S else deaths + 1
             delay_s = back_off_s(deaths, self._rng)
             self._say(
-                f"logstore: broker {member.broker} died: {_how(code)}; "
+                f"logstore: broker {member.broker} died: {exit_reason(code)}; "
                 f"it starts again in {delay_s:.1f} s"
             )
             await self._wait_unless_ending(delay_s)
@@ -151,17 +152,8 @@ class Fleet:
 
     def _note_end(self, member: FleetMember, code: int) -> None:
         if code != OK and not self.is_killed:
-            self._say(f"logstore: broker {member.broker} ended badly: {_how(code)}")
+            self._say(f"logstore: broker {member.broker} ended badly: {exit_reason(code)}")
             self._code = FAILED
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
 
 
 def members_of(

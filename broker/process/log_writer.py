@@ -26,7 +26,7 @@ class LogWriter(logging.Handler):
         self._fd = fd
         self._lines: queue.Queue[tuple[int, str]] = queue.Queue(lines_max)
         self._lost_count = 0
-        self._lost_count_written = 0
+        self._lost_count_lock = threading.Lock()
         self._thread = threading.Thread(target=self._write_lines, name="log lines", daemon=True)
         self._thread.start()
 
@@ -44,7 +44,8 @@ class LogWriter(logging.Handler):
         try:
             self._lines.put_nowait((fd, line))
         except queue.Full:
-            self._lost_count += 1
+            with self._lost_count_lock:
+                self._lost_count += 1
 
     def flush(self) -> None:
         """Wait until all is written, but not longer than `FLUSH_S`: nothing may be reading."""
@@ -65,9 +66,9 @@ class LogWriter(logging.Handler):
                 self._lines.task_done()
 
     def _write_lost_count(self) -> None:
-        lost_count = self._lost_count - self._lost_count_written
+        with self._lost_count_lock:
+            lost_count, self._lost_count = self._lost_count, 0
         if lost_count:
-            self._lost_count_written += lost_count
             self._write(self._fd, f"logstore: {lost_count} log lines lost: stderr was not read")
 
     def _write(self, fd: int, line: str) -> None:

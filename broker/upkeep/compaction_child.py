@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import random
-import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from broker.upkeep.compaction_counts import CompactionCounts, Restarts
+from broker.upkeep.exit_reason import exit_reason
 from logstore.config.sources import FILE_SUFFIX, variable_of
 from logstore.config.storage import STORAGE_SETTINGS
 from logstore.errors import LogstoreError
@@ -143,7 +143,7 @@ class CompactionChild:
             if process.returncode is None:
                 process.kill()
         if is_death:
-            await self._died(_how(ended.result()))
+            await self._died(exit_reason(ended.result()))
         else:
             logger.info("compaction ended here: pid=%d", process.pid)
 
@@ -213,12 +213,3 @@ async def _lines_of(lines: asyncio.StreamReader) -> AsyncIterator[str]:
         if not line:
             return
         yield line.decode(errors="replace").strip()
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"

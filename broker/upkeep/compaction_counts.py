@@ -26,11 +26,17 @@ class CompactionCounts:
     last_good_ms: int = 0
 
     def add_run(self, figures: Any, now_ms: int) -> bool:
-        """Take what `logstore compact --json` says of a run; whether no topic failed in it."""
+        """Take what `logstore compact --json` says of a run; whether no topic failed in it.
+
+        A line that is none of these counts nothing.
+        """
         if not isinstance(figures, Mapping):
             return False
-        self.records += int(figures.get("rows", 0))
-        self.bytes_in += int(figures.get("bytes_in", 0))
+        rows, bytes_in = figures.get("rows", 0), figures.get("bytes_in", 0)
+        if not (isinstance(rows, int) and isinstance(bytes_in, int)):
+            return False
+        self.records += rows
+        self.bytes_in += bytes_in
         if figures.get("errors"):
             self.failed_runs += 1
             return False

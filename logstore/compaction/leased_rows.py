@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from logstore.errors import LogstoreError, Refused, Retryable
 from logstore.formats.compaction_row import COMPACTOR
 from logstore.formats.lease_row import LeaseRow
-from logstore.formats.partition_row import NOBODY
+from logstore.formats.partition_row import NO_BROKER
 from logstore.ports.clock import Clock, SystemClock
 from logstore.protocol.lease import Lease
 from logstore.protocol.steps import Steps
@@ -149,7 +149,7 @@ class LeasedRows:
             if self.holds:
                 return
             seen = self._lease.seen
-            if seen is not None and seen.owner != NOBODY:
+            if seen is not None and seen.owner != NO_BROKER:
                 first = seen if first is None or first.owner != seen.owner else first
                 is_alive = first.heartbeat != seen.heartbeat
                 if is_alive and self._clock.monotonic_s() - began_s >= wait_s:

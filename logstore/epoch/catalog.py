@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from logstore.epoch.followed import Followed
 from logstore.epoch.leader import Leader
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
 from logstore.protocol.view import RegistryUpdate
@@ -167,7 +167,7 @@ class Catalog:
             found.claims.append(LeadershipClaim(topic, number, row))
             return
         leader.follow_row(row)
-        if row.target not in (NOBODY, self._broker) and not leader.is_released:
+        if row.target not in (NO_BROKER, self._broker) and not leader.is_released:
             found.moves.append(Move(topic, leader, row.target))
 
     def _drop(self, topic: Topic) -> None:

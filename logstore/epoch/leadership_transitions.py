@@ -22,7 +22,7 @@ from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
 from logstore.formats.chain_state import ChainState
 from logstore.formats.feed_row import FeedChange
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.leadership import change_leader
@@ -188,7 +188,7 @@ class LeadershipTransitions:
         self.claim_count += 1
         now = topic.rows[number]  # of this leadership, and maybe newer than what was claimed by
         leader.follow_row(now)
-        if now.target not in (NOBODY, self._broker):
+        if now.target not in (NO_BROKER, self._broker):
             self.begin(LeadershipChanges(moves=[Move(topic, leader, now.target)]))
         self._on_led(topic)
 

@@ -23,7 +23,7 @@ class EpochEntry(NamedTuple):
     start: int
 
 
-NOBODY = -1
+NO_BROKER = -1
 START_FIELDS = ("log_start", "start_reason")
 RISING_FIELDS = (*START_FIELDS, "edited_end")
 
@@ -67,7 +67,7 @@ class PartitionRow:
     epoch_ranges: Annotated[tuple[EpochEntry, ...], _EPOCH_RANGES]
     replicas: Annotated[tuple[int, ...], NUMBERS] = ()
     reassigning: Annotated[tuple[int, ...], NUMBERS] = ()
-    target: int = NOBODY
+    target: int = NO_BROKER
     start_reason: str = ""
     edited_end: Annotated[int, OPTIONAL_INT] = 0
 
@@ -123,7 +123,7 @@ class PartitionRow:
             epoch_ranges=(*kept, epoch_ranges[-1]),
             replicas=self.reassigning or self.replicas,
             reassigning=(),
-            target=NOBODY,
+            target=NO_BROKER,
         )
 
     def end_of(self, number: int) -> int | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from logstore.errors import ConditionFailed
 from logstore.formats.lease_row import LEASE, LeaseRow
-from logstore.formats.partition_row import NOBODY
+from logstore.formats.partition_row import NO_BROKER
 from logstore.ports.registry import Comparison, Condition, Row, RowAbsent
 from logstore.protocol.liveness import GAPS_PER_LEASE
 from logstore.protocol.steps import GetRow, PutRow, Steps, UpdateRow
@@ -64,7 +64,7 @@ class Lease:
         """Release the lease: the next observer may take it."""
         if not self.is_mine or self.seen is None:
             return
-        free = replace(self.seen, owner=NOBODY, heartbeat=self.seen.heartbeat + 1)
+        free = replace(self.seen, owner=NO_BROKER, heartbeat=self.seen.heartbeat + 1)
         yield from self._write(free, 0.0)
         self._renewed_s = None
 
@@ -90,7 +90,7 @@ class Lease:
             )
 
     def _is_free(self, seen: LeaseRow, is_dead: IsDead) -> bool:
-        if seen.owner == self._owner or seen.owner == NOBODY:
+        if seen.owner == self._owner or seen.owner == NO_BROKER:
             return True  # released, or held by an earlier life of ours, which this start has ended
         return self._silent_s >= self.lease_s or is_dead(seen.owner, seen.owner_epoch)
 

@@ -91,8 +91,8 @@ class LogMetadata:
     def look(self, *, reload_tables: bool = False) -> Extents:
         """Extents now, by the registry and the chains; topics that do not exist are left out.
 
-        With `tables_anew` all tables are looked at: what was wanted is not where it was thought to
-        be.
+        With `reload_tables` all tables are looked at: what was wanted is not where it was thought
+        to be.
         """
         self._retry(self._read_registry)
         if reload_tables:

@@ -14,7 +14,7 @@ from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import Corrupt
 from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.cluster_row import FORMAT_LEVEL, ClusterRow
-from logstore.formats.partition_row import NOBODY, EpochEntry, PartitionRow, StartReason
+from logstore.formats.partition_row import NO_BROKER, EpochEntry, PartitionRow, StartReason
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord, deletion_in
@@ -391,7 +391,7 @@ def _row(
     broker_of_chain: Mapping[int, int],
 ) -> PartitionRow:
     last = epoch_ranges[-1]
-    broker = broker_of_chain.get(last.chain, NOBODY)
+    broker = broker_of_chain.get(last.chain, NO_BROKER)
     return PartitionRow(
         broker=broker,
         chain=last.chain,
@@ -400,7 +400,7 @@ def _row(
         epoch_ranges=epoch_ranges,
         replicas=(broker,) if old is None else old.replicas,
         reassigning=() if old is None else old.reassigning,
-        target=NOBODY,
+        target=NO_BROKER,
         start_reason=_start_reason(log_start, old),
     )
 

@@ -27,7 +27,7 @@ from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import checkpoint_key
 from logstore.formats.partition_row import (
-    NOBODY,
+    NO_BROKER,
     PartitionRow,
     partition_pk,
     partition_pks,
@@ -348,7 +348,7 @@ def _settle(
     if not read.is_sealed:
         if not dry_run:
             first = state.next_seq
-            yield from seal_at_end(state, NOBODY)
+            yield from seal_at_end(state, NO_BROKER)
             listed.add_run(first, state.next_seq + 1)  # segments put since, and the seal
         done.sealed[epoch] = state.next_seq
     if not dry_run:

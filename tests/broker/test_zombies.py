@@ -32,6 +32,7 @@ from tests.broker.running import (
     produce,
 )
 from tests.broker.running_cluster import running_cluster
+from tests.broker.session_consumer import SessionConsumer
 
 DELETE_RECORDS = 21
 OFFSET_FOR_LEADER_EPOCH = 23
@@ -117,6 +118,18 @@ def test_a_broker_without_a_read_lease_looks_for_a_seal_before_it_answers_a_fetc
         assert fetch(client, "orders").error_code == 0
         forget_the_lease(zombie)
         assert fetch(client, "orders").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_what_did_not_change_in_a_session_is_doubted_without_a_read_lease(zombie: Running) -> None:
+    with zombie.connect() as client:
+        client.negotiate()
+        consumer = SessionConsumer(client, "orders")
+        assert not consumer.open(1)[0].error_code
+        assert consumer.fetch_at(2) == []
+        assert consumer.fetch() == []
+        forget_the_lease(zombie)
+        (data,) = consumer.fetch()
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_broker_without_a_read_lease_that_was_not_taken_over_goes_on() -> None:

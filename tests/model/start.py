@@ -12,8 +12,8 @@ from tests.model.state import (
     DEAD,
     FREE,
     HALF,
-    NOBODY,
     NORMAL,
+    NOT_BEGUN,
     OPEN,
     OPENED,
     OPENING,
@@ -46,7 +46,7 @@ def moves(state: State, config: Config) -> Iterator[Move]:
 
 def _creates_opening(state: State, number: int) -> Iterator[Move]:
     chain = state.chains[number]
-    if chain.slots[0] == FREE and state.brokers[number].life == NOBODY:
+    if chain.slots[0] == FREE and state.brokers[number].life == NOT_BEGUN:
         opened = chain._replace(slots=replaced(chain.slots, 0, OPENING))
         after = with_broker(with_chain(state, number, opened), number, Broker(OPENED))
         yield "start: opening is created", (number,), after
@@ -112,7 +112,7 @@ def _sets_back(state: State) -> Iterator[Move]:
     if state.copy is None:
         yield "registry is copied", (), state._replace(copy=state.registry)
     elif state.copy != state.registry:
-        dead = tuple(Broker(DEAD) if b.life != NOBODY else b for b in state.brokers)
+        dead = tuple(Broker(DEAD) if b.life != NOT_BEGUN else b for b in state.brokers)
         yield (
             "all stop, registry is set back",
             (),

@@ -21,7 +21,7 @@ FREE, OPENING, SEGMENT, SEAL = range(4)
 ABSENT, OPEN, FENCED, SEALED = range(4)
 """Status of a chain's row."""
 
-NOBODY, OPENED, HALF, UP, DEAD = range(5)
+NOT_BEGUN, OPENED, HALF, UP, DEAD = range(5)
 """A broker's life: not started; opening stored; one row written; both rows written; gone."""
 
 NORMAL, RESTORED, STARTED, SETTLED, STOPPED = range(5)
@@ -164,7 +164,7 @@ def initial(config: Config) -> State:
             chains=tuple(ChainRow(OPEN if n < opened else ABSENT) for n in numbers),
         ),
         chains=tuple(Chain((OPENING if n < opened else FREE, *rest), ((),)) for n in numbers),
-        brokers=tuple(Broker(UP if n < opened else NOBODY) for n in numbers),
+        brokers=tuple(Broker(UP if n < opened else NOT_BEGUN) for n in numbers),
         changes=(),
         acked=(NOWHERE,) * config.batches,
         seen=(0,) * (config.batches + 2),

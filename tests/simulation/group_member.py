@@ -44,7 +44,7 @@ RETRIABLE = {
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
-JOIN_ANEW = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
+JOIN_AGAIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 
 
 class Refused(Retryable):
@@ -182,7 +182,7 @@ class GroupMember(Client):
             return
         name = ErrorCode(code).name
         self.world.seen[f"{what}: {name}"] += 1
-        if code in JOIN_ANEW:
+        if code in JOIN_AGAIN:
             self._member_id = ""
         elif code not in RETRIABLE and not self.world.plan.flips_bits:
             self.world.violate(f"{what} was answered {name}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.members import Members
 from broker.cluster.decisions.view import Action, ClusterView, PlacedPartition, Reassign, Remind
-from logstore.formats.partition_row import NOBODY
+from logstore.formats.partition_row import NO_BROKER
 
 REMIND_AFTER_S = 10.0
 TARGET_GRACE_S = 3.0
@@ -22,22 +22,22 @@ def _unstick(
 ) -> Action | None:
     row = place.row
     if row.reassigning and members.gone.issuperset(row.reassigning):
-        wanted = replace(row, reassigning=(), target=NOBODY)
+        wanted = replace(row, reassigning=(), target=NO_BROKER)
         return Reassign(place, wanted, "all its new replicas are gone")
     if not view.is_led(row):
         return None  # its takeover ends the move
-    if row.target == NOBODY:
+    if row.target == NO_BROKER:
         return _head_for_replicas(view, place)
     if row.target == row.broker:
         return _head_for_replicas(view, place) or Reassign(
-            place, replace(row, target=NOBODY), "it is led by its target already"
+            place, replace(row, target=NO_BROKER), "it is led by its target already"
         )
     if row.target not in view.eligible:
         age_s = memory.first_seen.age_s(("unfit target", *place.key, row.target), view.now_s)
         if age_s < TARGET_GRACE_S:
             return None
         return _head_for_replicas(view, place) or Reassign(
-            place, replace(row, target=NOBODY), "its target is not fit to lead"
+            place, replace(row, target=NO_BROKER), "its target is not fit to lead"
         )
     fact = ("moving", *place.key, row.leader_epoch, row.target)
     is_late = memory.first_seen.age_s(fact, view.now_s) >= REMIND_AFTER_S
@@ -50,7 +50,7 @@ def _head_for_replicas(view: ClusterView, place: PlacedPartition) -> Action | No
     if not row.reassigning:
         return None
     if row.broker in row.reassigning:
-        wanted = replace(row, replicas=row.reassigning, reassigning=(), target=NOBODY)
+        wanted = replace(row, replicas=row.reassigning, reassigning=(), target=NO_BROKER)
         return Reassign(place, wanted, "its leader is among the new replicas")
     for broker in row.reassigning:
         if broker in view.eligible and broker != row.target:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 
 
@@ -26,7 +26,7 @@ class PlacedPartition:
 
     @property
     def is_moving(self) -> bool:
-        return self.row.target != NOBODY or bool(self.row.reassigning)
+        return self.row.target != NO_BROKER or bool(self.row.reassigning)
 
 
 class PlacedPartitions:
@@ -41,7 +41,7 @@ class PlacedPartitions:
             self.named[place.row.chain] = place.row.broker
             self.led[place.row.broker] += 1
         self.moving = tuple(place for place in self.all if place.is_moving)
-        self.under_way = sum(place.row.target != NOBODY for place in self.moving)
+        self.under_way = sum(place.row.target != NO_BROKER for place in self.moving)
         """How many partitions another broker is to lead; the others wait for one that can."""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.answers.error_codes import Refuse
 from broker.answers.replica_requests import Election, cancel, elect, reassign
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.protocol.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 
@@ -22,7 +22,7 @@ def refusal(call: object) -> ErrorCode:
 
 
 def test_replicas_change_at_once_where_the_leader_stays() -> None:
-    assert reassign(ROW, 0, [3, 1], known=KNOWN, live=KNOWN) == Placement((3, 1), (), NOBODY)
+    assert reassign(ROW, 0, [3, 1], known=KNOWN, live=KNOWN) == Placement((3, 1), (), NO_BROKER)
 
 
 def test_another_leader_takes_the_replicas_over_with_the_partition() -> None:
@@ -35,14 +35,14 @@ def test_a_new_reassignment_replaces_the_one_before() -> None:
     moving = replace(ROW, reassigning=(3, 4), target=3)
 
     assert reassign(moving, 0, [2, 4], known=KNOWN, live=KNOWN) == Placement((1, 2), (2, 4), 2)
-    assert reassign(moving, 0, [1, 2], known=KNOWN, live=KNOWN) == Placement((1, 2), (), NOBODY)
+    assert reassign(moving, 0, [1, 2], known=KNOWN, live=KNOWN) == Placement((1, 2), (), NO_BROKER)
 
 
 def test_an_election_under_way_goes_on_where_it_can() -> None:
     moving = replace(ROW, target=2)
 
     assert reassign(moving, 0, [1, 2, 3], known=KNOWN, live=KNOWN).target == 2
-    assert reassign(moving, 0, [1, 3], known=KNOWN, live=KNOWN).target == NOBODY
+    assert reassign(moving, 0, [1, 3], known=KNOWN, live=KNOWN).target == NO_BROKER
 
 
 @pytest.mark.parametrize("wanted", [[], [1, 1], [1, 5], [-1], [3, 4]])
@@ -59,7 +59,7 @@ def test_the_number_of_replicas_changes_only_if_the_client_allows_it() -> None:
 
 
 def test_what_is_not_being_reassigned_cannot_be_cancelled() -> None:
-    assert cancel(replace(ROW, reassigning=(3,), target=3)) == Placement((1, 2), (), NOBODY)
+    assert cancel(replace(ROW, reassigning=(3,), target=3)) == Placement((1, 2), (), NO_BROKER)
     assert refusal(lambda: cancel(ROW)) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 

@@ -19,7 +19,7 @@ from broker.cluster.decisions.view import (
 )
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 
 RULES = Rules(FencingRules(10_000), BalanceRules(True, 10), 600.0)
 TOPIC_ID = b"t" * 16
@@ -99,6 +99,6 @@ class Model:
     def _leaders_follow_targets(self, eligible: Iterable[int]) -> None:
         for number, row in enumerate(self.rows):
             is_led = row.broker in self.alive and row.chain == self.brokers[row.broker].epoch
-            if is_led and row.target not in (NOBODY, row.broker):
+            if is_led and row.target not in (NO_BROKER, row.broker):
                 to = row.target if row.target in eligible else row.broker
                 self.rows[number] = row.taken_by(broker=to, chain=self.brokers[to].epoch, start=0)

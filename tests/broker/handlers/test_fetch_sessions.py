@@ -1,6 +1,6 @@
 """Fetch sessions at a broker: what is answered, what is looked at, and how they end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,18 +8,13 @@ import pytest
 from broker.answers.fetch_attempt import FetchAttempt
 from broker.network.authorizer import Operation
 from logstore.wire.errors import ErrorCode
-from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.fetch import (
     FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
 )
 from tests.broker.held_turns import HeldTurns
-from tests.broker.running import FETCH, Running, batch_of, produce
-from tools.full_wire import APIS, Connection
+from tests.broker.running import Running, batch_of, produce
+from tests.broker.session_consumer import SessionConsumer, numbers
+from tools.full_wire import Connection
 
 PARTITIONS = 150
 LONG_MS = 60_000
@@ -40,67 +35,6 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-class Consumer:
-    """A client in a session, which names partitions only when a test does."""
-
-    def __init__(self, connection: Connection, topic: str, topic_id: bytes = bytes(16)) -> None:
-        self.connection = connection
-        self.topic = topic
-        self.topic_id = topic_id
-        self.session = (0, 0)
-        self.version = 12 if topic_id == bytes(16) else 13
-
-    def open(self, count: int) -> list[PartitionData]:
-        return self.fetch(*(FetchPartition(n, partition_max_bytes=1 << 20) for n in range(count)))
-
-    def fetch(self, *named: FetchPartition, **fields: Any) -> list[PartitionData]:
-        self.send(*named, **fields)
-        response = self.receive()
-        assert response.error_code == 0
-        return [one for topic in response.responses for one in topic.partitions]
-
-    def fetch_at(self, offset: int, partition: int = 0) -> list[PartitionData]:
-        asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-        return self.fetch(asked)
-
-    def refused(self, session: tuple[int, int], version: int = 12) -> tuple[int, int]:
-        self.session, self.version = session, version
-        self.send()
-        response = self.receive()
-        return response.error_code, response.session_id
-
-    def send(
-        self,
-        *named: FetchPartition,
-        max_wait_ms: int = 0,
-        min_bytes: int = 1,
-        max_bytes: int = 1 << 20,
-        forgotten: Sequence[int] = (),
-    ) -> None:
-        request = FetchRequest(-1, max_wait_ms, min_bytes, max_bytes)
-        request.session_id, request.session_epoch = self.session
-        if named:
-            request.topics = [FetchTopic(self.topic, self.topic_id, list(named))]
-        if forgotten:
-            request.forgotten_topics_data = [
-                ForgottenTopic(self.topic, self.topic_id, list(forgotten))
-            ]
-        frame = encode_request_frame(5, APIS[FETCH], self.version, "me", request)
-        self.connection.send_raw(b"".join(frame))
-
-    def receive(self) -> FetchResponse:
-        frame = memoryview(self.connection.read_frame())
-        _, at = decode_response_header(frame, APIS[FETCH], self.version)
-        response: FetchResponse = APIS[FETCH].decode_response(self.version, frame, at)
-        if not response.error_code:
-            self.session = (response.session_id, self.session[1] + 1)
-        return response
-
-
-def numbers(answers: list[PartitionData]) -> list[int]:
-    return [one.partition_index for one in answers]
-
-
 @pytest.fixture
 def polling(running: Running) -> Iterator[Connection]:
     with running.connect() as connection:
@@ -118,7 +52,7 @@ def test_an_idle_fetch_looks_at_no_partition(
     running: Running, polling: Connection, looks: list[int], name: str
 ) -> None:
     running.create_topic(name, PARTITIONS)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     assert numbers(consumer.open(PARTITIONS)) == list(range(PARTITIONS))
     assert looks == list(range(PARTITIONS))
 
@@ -131,7 +65,7 @@ def test_a_record_between_two_fetches_is_answered_by_the_next(
     running: Running, client: Connection, polling: Connection, looks: list[int], name: str
 ) -> None:
     running.create_topic(name, PARTITIONS)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.open(PARTITIONS)
     looks.clear()
     produce(client, name, batch_of(b"x"), partition=77)
@@ -148,7 +82,7 @@ def test_a_fetch_that_waits_is_woken_by_a_partition_that_it_did_not_name(
     running: Running, client: Connection, polling: Connection, looks: list[int], name: str
 ) -> None:
     running.create_topic(name, PARTITIONS)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.open(PARTITIONS)
     looks.clear()
     consumer.send(max_wait_ms=LONG_MS, min_bytes=2 * ONE_BYTES)
@@ -179,7 +113,7 @@ def test_a_change_while_the_first_fetch_looks_at_others_is_answered_by_the_next(
     monkeypatch.setattr(FetchAttempt, "_answer_partition", changing)
     partitions = [FetchPartition(n, partition_max_bytes=1 << 20) for n in range(PARTITIONS)]
     partitions[0].fetch_offset = 1
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     first = consumer.fetch(*partitions)
 
     assert topic.leaders[0].log_start == 1
@@ -195,7 +129,7 @@ def test_a_session_of_many_partitions_is_opened_in_slices(
     turns.is_held = False
     running.broker.turns = turns
     try:
-        assert numbers(Consumer(polling, name).open(PARTITIONS)) == list(range(PARTITIONS))
+        assert numbers(SessionConsumer(polling, name).open(PARTITIONS)) == list(range(PARTITIONS))
     finally:
         running.broker.turns = before
 
@@ -206,7 +140,7 @@ def test_a_forgotten_partition_wakes_and_fills_no_answer(
     running: Running, client: Connection, polling: Connection, name: str
 ) -> None:
     running.create_topic(name, 3)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.open(3)
     assert consumer.fetch(forgotten=[0]) == []
     assert not running.do(lambda: running.log.topics[name].leaders[0]._watchers)
@@ -221,7 +155,7 @@ def test_a_raised_log_start_and_a_deleted_topic_are_answered_by_the_next(
 ) -> None:
     topic = running.create_topic(name, 2)
     produce(client, name, batch_of(b"x"))
-    consumer = Consumer(polling, name, topic.topic_id)
+    consumer = SessionConsumer(polling, name, topic.topic_id)
     consumer.open(2)
     assert consumer.fetch_at(1) == []
 
@@ -241,7 +175,7 @@ def test_a_waiting_fetch_ends_where_log_start_moves_past_it(
     running.create_topic(name)
     produce(client, name, batch_of(b"x"))
     running.do(lambda: setattr(running.log.topics[name].leaders[0], "high_watermark", 0))
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.session = (0, -1)
     consumer.send(FetchPartition(0), max_wait_ms=LONG_MS)
     leader = running.log.topics[name].leaders[0]
@@ -261,7 +195,7 @@ def test_rights_that_change_are_in_force_for_the_next_fetch(
     running: Running, polling: Connection, name: str
 ) -> None:
     running.create_topic(name, 2)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.open(2)
     allowed, running.authorizer.rule = running.authorizer.rule, NoReading()
     denied = consumer.fetch(max_wait_ms=LONG_MS)
@@ -277,7 +211,7 @@ def test_a_wrong_session_or_epoch_or_kind_of_names_is_refused(
     running: Running, client: Connection, polling: Connection, name: str
 ) -> None:
     running.create_topic(name)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.open(1)
     session_id, epoch = consumer.session
 
@@ -285,7 +219,7 @@ def test_a_wrong_session_or_epoch_or_kind_of_names_is_refused(
     assert consumer.refused((session_id + 1, epoch)) == (70, 0)
     assert consumer.refused((session_id, epoch), version=13) == (106, 0)
     client.negotiate()
-    assert Consumer(client, name).refused((session_id, epoch)) == (70, 0), "another's"
+    assert SessionConsumer(client, name).refused((session_id, epoch)) == (70, 0), "another's"
     consumer.session, consumer.version = (session_id, epoch), 12
     assert consumer.fetch() == []
 
@@ -296,7 +230,7 @@ def test_a_session_ends_with_its_connection(running: Running, name: str) -> None
     running.wait_until(lambda: not len(sessions))
     with running.connect() as connection:
         connection.negotiate()
-        consumer = Consumer(connection, name)
+        consumer = SessionConsumer(connection, name)
         consumer.open(2)
         consumer.send(max_wait_ms=LONG_MS)
         assert running.do(lambda: (len(sessions), sessions.partition_count)) == (1, 2)
@@ -311,7 +245,7 @@ def test_an_evicted_session_answers_the_fetch_that_waits(
     running: Running, polling: Connection, name: str
 ) -> None:
     running.create_topic(name, 2)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.open(2)
     clients, sessions = running.broker.clients, running.broker.fetch_sessions
     running.wait_until(lambda: len(sessions) == 1)
@@ -330,7 +264,7 @@ def test_records_without_room_come_with_the_next_fetch(
     running: Running, client: Connection, polling: Connection, name: str
 ) -> None:
     running.create_topic(name, 3)
-    consumer = Consumer(polling, name)
+    consumer = SessionConsumer(polling, name)
     consumer.open(3)
     for partition in range(3):
         produce(client, name, batch_of(b"x"), partition=partition)

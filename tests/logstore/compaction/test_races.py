@@ -8,7 +8,7 @@ from logstore.compaction.leased_rows import Busy, LeasedRows
 from logstore.errors import OutcomeUnknown, Retryable
 from logstore.formats.compaction_row import COMPACTOR
 from logstore.formats.lease_row import LEASE
-from logstore.formats.partition_row import NOBODY
+from logstore.formats.partition_row import NO_BROKER
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot, TableCommit
 from logstore.stores.backends import Backends
@@ -80,7 +80,7 @@ def free_the_lease(world: World) -> None:
     rows = Backends(parse_location(str(world.directory))).rows("sqlite:registry.db", "write")
     blocking = rows.blocking()
     try:
-        blocking.update_if(LEASE, COMPACTOR, {"owner": NOBODY}, [], "freed")
+        blocking.update_if(LEASE, COMPACTOR, {"owner": NO_BROKER}, [], "freed")
     finally:
         blocking.close()
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from logstore.errors import OutcomeUnknown, Retryable
 from logstore.formats.lease_row import LEASE, LeaseRow
-from logstore.formats.partition_row import NOBODY
+from logstore.formats.partition_row import NO_BROKER
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.protocol.lease import Lease
 from logstore.protocol.steps import GetRow, UpdateRow
@@ -164,7 +164,7 @@ def test_a_lease_given_up_is_free_at_once() -> None:
     world.step(first)
     at_once(world.runner.run(first.give_up()))
     assert not first.holds(world.now_s)
-    assert world.row().owner == NOBODY
+    assert world.row().owner == NO_BROKER
     world.step(second)
 
     assert second.holds(world.now_s)

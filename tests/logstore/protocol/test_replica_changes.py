@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from logstore.errors import ConditionFailed, Invalid, LogstoreError, Retryable
-from logstore.formats.partition_row import NOBODY, PartitionRow, partition_pk, partition_sk
+from logstore.formats.partition_row import NO_BROKER, PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.replica_changes import (
     ATTEMPTS_MAX,
@@ -70,7 +70,7 @@ def test_nothing_is_written_where_nothing_changes() -> None:
 
 def test_a_row_that_has_a_new_leader_is_decided_on_again() -> None:
     taken = ROW.taken_by(broker=2, chain=8, start=5)
-    steps = change_placement(TOPIC_ID, 0, lambda row: Placement((row.broker,), (), NOBODY))
+    steps = change_placement(TOPIC_ID, 0, lambda row: Placement((row.broker,), (), NO_BROKER))
     next(steps)
     first = steps.send(ROW.row())
     assert isinstance(steps.throw(ConditionFailed("lost", taken.row())), BackOff)

@@ -7,7 +7,7 @@ from broker.cluster.decisions.balance import MOVES_MAX
 from broker.cluster.decisions.decide import decide
 from broker.cluster.decisions.view import Reassign, Remind
 from logstore.formats.broker_row import BrokerStatus
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from tests.broker.cluster.cluster_model import RULES, Model, broker_row, led_by
 
 
@@ -130,7 +130,7 @@ def test_a_reassignment_that_keeps_the_leader_needs_no_move() -> None:
     model = cluster(3, [led_by(1, 11, (1,), reassigning=(3, 1))])
     wanted = one_action(model).wanted
 
-    assert (wanted.replicas, wanted.reassigning, wanted.target) == ((3, 1), (), NOBODY)
+    assert (wanted.replicas, wanted.reassigning, wanted.target) == ((3, 1), (), NO_BROKER)
 
 
 def test_a_target_that_is_not_fit_to_lead_is_replaced_or_forgotten() -> None:
@@ -144,7 +144,7 @@ def test_a_target_that_is_not_fit_to_lead_is_replaced_or_forgotten() -> None:
     assert isinstance(first, Reassign)
     assert isinstance(second, Reassign)
     assert first.wanted == replace(stuck, target=2)
-    assert second.wanted.target == NOBODY
+    assert second.wanted.target == NO_BROKER
 
 
 def test_a_partition_led_by_its_target_moves_no_more() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from broker.cluster.decisions.view import Reassign, TakeOver
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
-from logstore.formats.partition_row import NOBODY, PartitionRow
+from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from tests.broker.cluster.cluster_model import Model, broker_row, led_by
 
 EARLIER = 1000
@@ -24,7 +24,7 @@ def partitions(draw: st.DrawFn, ids: list[int], chains: dict[int, int]) -> Parti
         broker,
         chains[broker] - draw(st.sampled_from((0, 0, 0, EARLIER))),
         replicas,
-        target=draw(st.sampled_from([NOBODY, NOBODY, *ids])),
+        target=draw(st.sampled_from([NO_BROKER, NO_BROKER, *ids])),
         reassigning=tuple(draw(some)) if draw(st.booleans()) else (),
     )
 
@@ -64,7 +64,7 @@ def test_no_broker_that_is_dead_leaving_or_fenced_is_named(
         for action in model.decide():
             if isinstance(action, Reassign):
                 before, wanted = action.place.row, action.wanted
-                new = {wanted.target} - {before.target, NOBODY}
+                new = {wanted.target} - {before.target, NO_BROKER}
                 new |= set(wanted.replicas) - set(before.replicas) - set(before.reassigning)
                 new |= set(wanted.reassigning) - set(before.replicas) - set(before.reassigning)
                 assert new <= eligible
@@ -92,7 +92,7 @@ def test_in_the_end_leadership_is_balanced_and_there_is_nothing_left_to_do(model
     heads, astray = Counter[int](), Counter[int]()
     for row in model.rows:
         assert row.broker in model.alive
-        assert row.target == NOBODY
+        assert row.target == NO_BROKER
         assert model.view().is_open(row.chain) or row.broker == 1
         heads[row.replicas[0]] += 1
         astray[row.replicas[0]] += row.broker != row.replicas[0]

@@ -15,7 +15,7 @@ from logstore.wire.errors import ErrorCode
 from tests.broker.groups.played import GROUP, RANGE, SESSION_MS, Play
 
 ID, OTHER_ID = b"1" * 16, b"2" * 16
-NOBODY = Committer("", None, -1)
+NO_MEMBER = Committer("", None, -1)
 SUBSCRIBED = (("range", bytes.fromhex("0000 00000001 0004 72656164 ffffffff")),)
 
 
@@ -30,7 +30,7 @@ def check(play: Play, who: Committer) -> ErrorCode:
 
 def test_a_simple_consumer_commits_without_being_a_member() -> None:
     play = Play()
-    assert check(play, NOBODY) == 0
+    assert check(play, NO_MEMBER) == 0
     put(play)
 
     found = find(play.group, ("t", 0), ID)
@@ -42,7 +42,7 @@ def test_no_client_commits_without_a_generation_while_there_are_members() -> Non
     play = Play()
     play.form(None)
 
-    assert check(play, NOBODY) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert check(play, NO_MEMBER) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_commit_in_their_generation_only() -> None:
