@@ -74,6 +74,26 @@ def test_records_may_be_written_and_read_again_if_they_were_not_committed() -> N
     assert verdict.delivered_again == 2
 
 
+def test_an_answer_that_a_frozen_member_reads_late_is_of_the_commit_before_it_froze() -> None:
+    """Although the answer before that one was noted after the last commit began."""
+    deeds = (
+        *DEEDS[:3],
+        Deed("a", 2.19, "read", [[0, 2, 2]]),
+        Deed("a", 2.19, "commits", [[0, 3]]),
+        DEEDS[3],
+        Deed("b", 4.0, "assigned", [[0]]),
+        Deed("b", 5.0, "read", [[0, 3, 3]]),
+        *DEEDS[8:],
+        Deed("a", 5.6, "committed", [[0, 3]]),
+        Deed("a", 5.7, "revoked", [[0], [1]]),
+        Deed("a", 5.8, "assigned", [[1]]),
+    )
+
+    verdict = judged(deeds, absences=[Absence("a", 2.3, 5.5)])
+
+    assert not verdict.anomalies, verdict.examples
+
+
 @pytest.mark.parametrize(
     ("kind", "deed"),
     [

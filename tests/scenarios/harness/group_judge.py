@@ -22,6 +22,9 @@ from tests.scenarios.harness.group_watch import Fetched, Generation, Recorded
 
 Owners = dict[int, set[str]]
 """Members by partition."""
+Begun = dict[tuple[str, int, int], float]
+"""When a commit began, by member, partition and offset: an answer may be noted after the next one
+began (times of Java's member are rounded up)."""
 EXAMPLES_MAX = 5
 AWOKEN_S = 15.0
 """After it was frozen, a member may learn late of an assignment that is over."""
@@ -110,21 +113,26 @@ def _judge_commits(
     ends: Mapping[int, int],
     verdict: GroupVerdict,
 ) -> None:
-    begun: dict[tuple[str, int], float] = {}
+    begun: Begun = {}
     for deed in deeds:
         if deed.did == "refused":
             verdict.commits_refused += 1
         elif deed.did == "commits":
-            begun.update({(deed.member, partition): deed.at_s for partition, _ in deed.parts})
+            _note_begun(begun, deed)
         elif deed.did == "committed":
             verdict.commits_accepted += 1
             for partition, offset in deed.parts:
                 reported = f"member={deed.member} partition={partition} offset={offset}"
                 if offset > ends[partition]:
                     verdict.found("ahead", f"{reported} end={ends[partition]}")
-                before = acked[partition].before(begun.pop((deed.member, partition), deed.at_s))
+                begun_s = begun.pop((deed.member, partition, offset), deed.at_s)
+                before = acked[partition].before(begun_s)
                 if offset < before:
                     verdict.found("back", f"{reported} acknowledged before={before}")
+
+
+def _note_begun(begun: Begun, deed: Deed) -> None:
+    begun.update({(deed.member, partition, offset): deed.at_s for partition, offset in deed.parts})
 
 
 def _judge_fetched(
@@ -217,17 +225,17 @@ def _judge_owners(
 ) -> None:
     """No member's commit is accepted once another was assigned the partition."""
     assigned: dict[int, list[tuple[float, str]]] = defaultdict(list)
-    begun: dict[tuple[str, int], float] = {}
+    begun: Begun = {}
     for deed in deeds:
         if deed.did == "assigned":
             name = "" if _may_be_late(deed, absences) else deed.member
             for (partition,) in deed.parts:
                 assigned[partition].append((deed.at_s, name))
         elif deed.did == "commits":
-            begun.update({(deed.member, partition): deed.at_s for partition, _ in deed.parts})
+            _note_begun(begun, deed)
         elif deed.did == "committed":
-            for partition, _ in deed.parts:
-                at_s = begun.pop((deed.member, partition), deed.at_s)
+            for partition, offset in deed.parts:
+                at_s = begun.pop((deed.member, partition, offset), deed.at_s)
                 since = [member for when_s, member in assigned[partition] if when_s < at_s]
                 if since and since[-1] not in ("", deed.member):
                     reported = f"{partition=} at={at_s:.3f} owner={since[-1]}"

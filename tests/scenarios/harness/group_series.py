@@ -174,10 +174,12 @@ class GroupSeries:
         return deeds
 
     def _keep_lines(self, brokers: Fleet) -> None:
-        """What brokers said, to look into an anomaly."""
+        """What brokers and members said, to look into an anomaly."""
         last = [brokers.process(number) for number in brokers.members]
         lines = [line for one in (*brokers.ended, *last) for line in (*one.lines, "")]
         (self.directory / "brokers.log").write_text("\n".join(lines))
+        for name, process in self.processes.items():
+            (self.directory / f"{name}.log").write_text("\n".join(process.lines))
 
     # Harm
 
