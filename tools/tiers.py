@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ TESTS = Path("tests")
 NO_TESTS = 5  # pytest's exit code when it selected none
 DAY_MS = 86_400_000
 SEEDS_A_DAY = 10_000
+ERROR_CHARS_SHOWN = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,8 @@ def main() -> int:
         total += run_tier(tier, options.jobs, first, lines, earlier)
         reports.append(report_of(tier))
 
+    # Again and in short: the whole errors may be far above, or cut off by who shows this output.
+    lines += [line for report in reports for line in failures_in(report)]
     print("\n" + "\n".join(lines))
     print(f"seeds of the day: --first-daily-seed {first}")
     suffix = f"; not run: {', '.join(not_run)}" if not_run else ""
@@ -167,6 +170,19 @@ def run_tier(
         counts += Counts(failed=1)  # pytest itself failed: nothing in its report says so
     lines.append(f"{tier.name:10} {counts} in {time.perf_counter() - began:.0f} s")
     return counts
+
+
+def failures_in(path: Path) -> Iterator[str]:
+    """Failures in pytest's JUnit report, each with the beginning of its error in one line."""
+    if not path.exists():
+        return
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        for error in (*case.findall("failure"), *case.findall("error")):
+            text = " | ".join(
+                line for line in error.get("message", "").splitlines() if line.strip()
+            )
+            name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+            yield f"FAILED     {name}: {text[:ERROR_CHARS_SHOWN]}"
 
 
 def read_report(path: Path) -> Counts:

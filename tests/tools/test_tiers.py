@@ -1,12 +1,14 @@
 """What `make test` counts, and which Java is new enough for Spark."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tools.java import major_version, why_no_java
-from tools.tiers import TESTS, TIERS, Counts, marked_files, read_report
+from tools.tiers import TESTS, TIERS, Counts, failures_in, marked_files, read_report
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests">
@@ -19,6 +21,20 @@ def test_a_report_is_summed_by_outcome(tmp_path: Path) -> None:
     (tmp_path / "report.xml").write_text(REPORT)
 
     assert read_report(tmp_path / "report.xml") == Counts(passed=4, failed=3, skipped=2)
+
+
+def test_failures_are_named_each_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(
+        "def test_good(): pass\ndef test_bad(): raise ValueError('first line\\nsecond line')\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["--junitxml=report.xml", "test_some.py"]
+    subprocess.run(command, cwd=tmp_path, stdout=subprocess.DEVNULL, check=False)
+
+    (line,) = failures_in(tmp_path / "report.xml")
+    assert line.startswith(
+        "FAILED     test_some.py::test_bad: ValueError: first line | second line"
+    )
 
 
 def test_without_a_report_nothing_has_passed(tmp_path: Path) -> None:
