@@ -20,7 +20,7 @@ from logstore.formats.broker_row import BROKER, Address, BrokerRow, BrokerStatus
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
 from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
-from logstore.formats.topic_row import TopicRow, TopicStatus
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Comparison, Condition, RowAbsent
 from logstore.protocol.metadata import read_partition_row, read_partition_rows, read_topics
 from logstore.protocol.old_registry import compare_with_log
@@ -239,6 +239,9 @@ def _settle(cluster_id: bytes, topics: dict[str, TopicRow], recovered: Recovered
 
     A put of a topic row that was given up may land after an earlier start has removed its
     partitions. The creation of that topic was never acknowledged.
+
+    A predecessor that still runs may delete a topic concurrently. A deletion changes the topic row
+    first, so a missing partition row is a loss only if the topic row, read after it, is live.
     """
     is_settled = True
     for name, topic in list(topics.items()):
@@ -246,6 +249,9 @@ def _settle(cluster_id: bytes, topics: dict[str, TopicRow], recovered: Recovered
         lacking = [key for key in mine if key not in recovered]
         for key in lacking:
             if (yield from read_partition_row(*key)) is None:
+                if not (yield from _is_live(name, topic.topic_id)):
+                    is_settled = False  # deleted since the topics were read
+                    break
                 what = f"the row of partition {key[1]} of topic {name}"
                 yield from _require_half_done(cluster_id, topic.topic_id, what)
                 with suppress(UnknownTopic):
@@ -257,3 +263,9 @@ def _settle(cluster_id: bytes, topics: dict[str, TopicRow], recovered: Recovered
         else:
             is_settled = is_settled and not lacking
     return is_settled
+
+
+def _is_live(name: str, topic_id: bytes) -> Steps[bool]:
+    row = yield GetRow(TOPIC, name)
+    topic = None if row is None else TopicRow.of(row)
+    return topic is not None and topic.topic_id == topic_id and topic.status is TopicStatus.LIVE
