@@ -1,74 +1,19 @@
 """infra/terraform: formatted, valid, and planned as its own tests say, with a provider that makes
 nothing. Its variables of the environment are settings."""
 
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from logstore.cli.environment import SETTINGS
 from logstore.config.sources import NO_SETTINGS, variable_of
-
-ROOT = Path(__file__).parents[2]
-INFRA = ROOT / "infra" / "terraform"
-KEYS = Path("logstore/registry/dynamodb/key_spec.json")
-PROVIDER = "registry.terraform.io/hashicorp/aws"
-TIMEOUT_S = 240
-
-
-def mirror() -> Path | None:
-    """A folder with Terraform's AWS provider: TF_PLUGIN_MIRROR, else a usual place."""
-    named = os.environ.get("TF_PLUGIN_MIRROR")
-    places = [
-        *([Path(named)] if named else []),
-        Path.home() / ".terraform.d" / "plugins",
-        Path("/usr/local/share/terraform/plugins"),
-        *sorted(Path("/opt").glob("*")),
-    ]
-    return next((place for place in places if (place / PROVIDER).is_dir()), None)
-
-
-def terraform(folder: Path, *arguments: str) -> str:
-    """Its output. Nothing outside `folder` is read or written, and no server asked."""
-    empty = folder / "empty.tfrc"
-    empty.touch()
-    environment = {
-        **os.environ,
-        "TF_CLI_CONFIG_FILE": str(empty),
-        "CHECKPOINT_DISABLE": "1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    environment.pop("TF_DATA_DIR", None)
-    done = subprocess.run(
-        ["terraform", *arguments],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-needs_terraform = pytest.mark.skipif(
-    shutil.which("terraform") is None or mirror() is None,
-    reason="Terraform and a mirror of its AWS provider are not here",
-)
+from tests.infra.terraform import INFRA, TIMEOUT_S, copy_tree, init, needs_terraform, terraform
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of infra/terraform, and of the file of the registry's keys where it looks for it."""
-    copied = tmp_path / INFRA.relative_to(ROOT)
-    shutil.copytree(INFRA, copied, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
-    (tmp_path / KEYS).parent.mkdir(parents=True)
-    shutil.copy(ROOT / KEYS, tmp_path / KEYS)
-    return copied
+    return copy_tree(tmp_path)
 
 
 @pytest.mark.slow
@@ -77,9 +22,8 @@ def tree(tmp_path: Path) -> Path:
 def test_what_is_planned_is_what_its_own_tests_say(tree: Path) -> None:
     terraform(tree, "fmt", "-check", "-recursive")
     production = tree / "environments" / "production"
-    options = ("-input=false", "-backend=false", f"-plugin-dir={mirror()}")
-    terraform(production, "init", *options)
-    said = terraform(production, "test", "-no-color")
+    init(production)
+    said = terraform(production, "test")
 
     assert re.search(r"^Success! \d+ passed, 0 failed\.$", said, re.MULTILINE), said
 

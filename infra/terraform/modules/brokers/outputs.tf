@@ -3,6 +3,11 @@ output "bootstrap" {
   value       = "brokers.${aws_service_discovery_private_dns_namespace.this.name}:${local.kafka_port}"
 }
 
+output "environment" {
+  description = "Variables of a broker's environment."
+  value       = local.environment
+}
+
 output "cluster_arn" {
   description = "The ECS cluster."
   value       = aws_ecs_cluster.this.arn

@@ -18,6 +18,18 @@ module "registry" {
   tags                = var.tags
 }
 
+locals {
+  compacts_in = var.compaction_every_minutes == null ? "" : var.compaction_in
+  settings = merge(
+    local.compacts_in == "brokers" ? { "logstore.compaction.every" = "${var.compaction_every_minutes}m" } : {},
+    var.settings,
+  )
+  brokers_compact = anytrue([
+    for name, value in local.settings :
+    trimprefix(name, "logstore.") == "compaction.every" && trimspace(value) != "off"
+  ])
+}
+
 module "roles" {
   source            = "../roles"
   name              = var.name
@@ -25,6 +37,7 @@ module "roles" {
   prefix            = var.prefix
   table_arn         = module.registry.arn
   kms_key_arns      = var.kms_key_arn == null ? [] : [var.kms_key_arn]
+  brokers_compact   = local.brokers_compact
   admin_principals  = var.admin_principals
   reader_principals = var.reader_principals
   topic_readers     = var.topic_readers
@@ -63,7 +76,7 @@ module "brokers" {
   brokers        = var.brokers
   cpu            = var.cpu
   memory_mib     = var.memory_mib
-  settings       = var.settings
+  settings       = local.settings
   task_role_arn  = module.roles.task_role_arns["broker"]
   log_group_name = module.observability.log_group_name
   vpc_id         = local.vpc_id
@@ -75,7 +88,7 @@ module "brokers" {
 
 module "compaction" {
   source             = "../compaction"
-  count              = var.compaction_every_minutes == null ? 0 : 1
+  count              = local.compacts_in == "tasks" ? 1 : 0
   name               = var.name
   region             = var.region
   url                = module.bucket.url

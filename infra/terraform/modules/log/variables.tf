@@ -63,6 +63,17 @@ variable "compaction_every_minutes" {
   default     = null
 }
 
+variable "compaction_in" {
+  description = "Where compaction runs: tasks, by a schedule, or brokers, beside the one that is the controller, which costs nothing more and shares its CPU and memory."
+  type        = string
+  default     = "tasks"
+
+  validation {
+    condition     = contains(["tasks", "brokers"], var.compaction_in)
+    error_message = "compaction_in is tasks or brokers."
+  }
+}
+
 variable "keep_deleted_days" {
   description = "Days for which deleted objects can be brought back."
   type        = number

@@ -1,9 +1,16 @@
 # One role for each kind of process. actions.json has what each may do; the project's tests hold it
-# to the requests that the processes make.
+# to the requests that the processes make. Brokers that compact have the compactor's rights too.
 
 locals {
-  actions = jsondecode(file("${path.module}/actions.json"))
-  below   = var.prefix == "" ? "" : "${var.prefix}/"
+  listed = jsondecode(file("${path.module}/actions.json"))
+  below  = var.prefix == "" ? "" : "${var.prefix}/"
+
+  actions = merge(local.listed, {
+    broker = {
+      for kind, own in local.listed.broker :
+      kind => distinct(concat(own, var.brokers_compact ? local.listed.compactor[kind] : []))
+    }
+  })
 
   task_roles = toset(["broker", "compactor"])
   person_roles = {
@@ -57,6 +64,14 @@ locals {
             Action   = sort(more)
             Resource = [var.bucket_arn]
           } if length(more) > 0
+        ],
+        [
+          for tables in ["${var.bucket_arn}/${local.below}tables/*"] : {
+            Sid      = "TablesAreOfCompaction"
+            Effect   = "Deny"
+            Action   = ["s3:PutObject"]
+            Resource = [tables]
+          } if role == "broker" && !var.brokers_compact
         ],
         [
           for key in var.kms_key_arns : {

@@ -3,6 +3,11 @@ output "task_role_arns" {
   value       = { for role, made in aws_iam_role.task : role => made.arn }
 }
 
+output "task_policies" {
+  description = "What the roles of ECS tasks may do, as JSON."
+  value       = { for role, policy in local.log_policies : role => jsonencode(policy) if contains(local.task_roles, role) }
+}
+
 output "person_role_arns" {
   description = "ARNs of the roles admin and reader, as far as they have principals."
   value       = { for role, made in aws_iam_role.person : role => made.arn }

@@ -25,6 +25,12 @@ variable "kms_key_arns" {
   default     = []
 }
 
+variable "brokers_compact" {
+  description = "Whether compaction runs beside brokers (logstore.compaction.every): they write tables then."
+  type        = bool
+  default     = false
+}
+
 variable "admin_principals" {
   description = "ARNs that may act as the administrator (logstore init, probe, fsck, gc, restore); none: no such role."
   type        = list(string)

@@ -166,6 +166,97 @@ run "a_deployment_keeps_all_brokers_but_one_and_settings_are_variables" {
   }
 }
 
+run "brokers_do_not_write_tables" {
+  command = apply
+  module {
+    source = "../../modules/log"
+  }
+  variables {
+    name                     = "orders"
+    brokers                  = 3
+    is_protected             = false
+    compaction_every_minutes = 10
+  }
+
+  assert {
+    condition = anytrue([
+      for statement in jsondecode(module.roles.task_policies["broker"]).Statement :
+      statement.Effect == "Deny" && statement.Action == ["s3:PutObject"] && statement.Resource == ["arn:aws:s3:::orders/tables/*"]
+    ])
+    error_message = "broker: ${module.roles.task_policies["broker"]}"
+  }
+  assert {
+    condition     = length(module.compaction) == 1 && !can(module.brokers.environment["LOGSTORE_COMPACTION_EVERY"])
+    error_message = "compaction is not a task by schedule"
+  }
+}
+
+run "brokers_that_compact_have_the_rights_of_compaction_and_no_task_is_scheduled" {
+  command = apply
+  module {
+    source = "../../modules/log"
+  }
+  variables {
+    name                     = "orders"
+    brokers                  = 3
+    is_protected             = false
+    compaction_every_minutes = 5
+    compaction_in            = "brokers"
+  }
+
+  assert {
+    condition     = module.brokers.environment["LOGSTORE_COMPACTION_EVERY"] == "5m" && length(module.compaction) == 0
+    error_message = "compaction does not run beside brokers alone"
+  }
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(module.roles.task_policies["broker"]).Statement : statement.Effect == "Allow"
+    ])
+    error_message = "broker: ${module.roles.task_policies["broker"]}"
+  }
+  assert {
+    condition = length(setsubtract(
+      flatten([for statement in jsondecode(module.roles.task_policies["compactor"]).Statement : statement.Action]),
+      flatten([for statement in jsondecode(module.roles.task_policies["broker"]).Statement : statement.Action]),
+    )) == 0
+    error_message = "broker: ${module.roles.task_policies["broker"]}"
+  }
+}
+
+run "the_setting_alone_gives_brokers_the_rights_of_compaction" {
+  command = apply
+  module {
+    source = "../../modules/log"
+  }
+  variables {
+    name         = "orders"
+    brokers      = 3
+    is_protected = false
+    settings     = { "logstore.compaction.every" = "1m" }
+  }
+
+  assert {
+    condition = alltrue([
+      for statement in jsondecode(module.roles.task_policies["broker"]).Statement : statement.Effect == "Allow"
+    ])
+    error_message = "broker: ${module.roles.task_policies["broker"]}"
+  }
+}
+
+run "compaction_elsewhere_is_refused" {
+  command = plan
+  module {
+    source = "../../modules/log"
+  }
+  variables {
+    name          = "orders"
+    brokers       = 3
+    is_protected  = false
+    compaction_in = "emr"
+  }
+  expect_failures = [var.compaction_in]
+}
+
 run "an_image_that_is_not_named_is_refused" {
   command = plan
   module {

@@ -1,0 +1,77 @@
+"""infra/terraform on moto: applied, planned again without a change, and destroyed.
+
+moto has no network and runs no task: this shows that requests are well-formed, that each attribute
+is answered as it was given, and that all of it can be deleted.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.infra.kept_attributes import keep_attributes
+from tests.infra.terraform import copy_tree, init, needs_terraform, terraform
+from tests.servers.locked_moto import ENVIRONMENT, REGION, locked_moto
+
+STEP_S = 900
+VARIABLES = {
+    "region": REGION,
+    "bucket_name": "applied-orders",
+    "image": f"123456789012.dkr.ecr.{REGION}.amazonaws.com/logstore:0.1.0",
+    "zones": [f"{REGION}a", f"{REGION}b"],
+    "client_cidrs": ["10.0.0.0/16"],
+    "admin_principals": ["arn:aws:iam::123456789012:role/platform"],
+    "reader_principals": ["arn:aws:iam::123456789012:role/spark"],
+}
+OVERRIDE = """
+provider "aws" {
+  s3_use_path_style = true
+}
+
+module "log" {
+  brokers                  = 3
+  compaction_every_minutes = 10
+  zones                    = var.zones
+  metrics_cidrs            = ["10.1.0.0/16"]
+  topic_readers = {
+    billing = {
+      topic_id   = "0123456789abcdef0123456789abcdef"
+      principals = ["arn:aws:iam::123456789012:role/billing"]
+    }
+  }
+}
+"""
+"""dev with what production has, and all options that moto knows: it is to be destroyed again."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * STEP_S)
+@needs_terraform
+def test_it_is_applied_and_planned_again_without_a_change_and_destroyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = locked_moto()
+    keep_attributes(monkeypatch)
+    variables = {**ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}
+    folder = copy_tree(tmp_path) / "environments" / "dev"
+    (folder / "test_override.tf").write_text(OVERRIDE)
+    (folder / "terraform.tfvars.json").write_text(json.dumps(VARIABLES))
+
+    def run(*words: str) -> str:
+        return terraform(folder, *words, variables=variables, timeout_s=STEP_S)
+
+    init(folder)
+    run("apply", "-auto-approve", "-input=false")
+    made = run("state", "list").split()
+    assert "module.log.module.compaction[0].aws_scheduler_schedule.this" in made
+    run("plan", "-out=second", "-input=false")
+    second = json.loads(run("show", "-json", "second"))
+    changes = {
+        change["address"]: change["change"]
+        for change in second["resource_changes"]
+        if change["change"]["actions"] not in (["no-op"], ["read"])
+    }
+    assert changes == {}
+
+    run("destroy", "-auto-approve", "-input=false")
+    assert run("state", "list") == ""
