@@ -231,33 +231,33 @@ class FetchAttempt:
     ) -> None:
         """Put batches into `answer`, or note that they have to be loaded."""
         bytes_max = min(wanted.partition_max_bytes, self._left)
-        found = self._loaded.get(key)
-        if isinstance(found, ErrorCode):
-            answer.error_code = found
+        chunk = self._loaded.get(key)
+        if isinstance(chunk, ErrorCode):
+            answer.error_code = chunk
             self.is_final = True
             return
         offset = wanted.fetch_offset
         log = self._broker.log
-        if found is None:
+        if chunk is None:
             consumer = self._call.connection.peer
-            found = log.read_in_memory(partition, offset, up_to, bytes_max, consumer)
-        if found is None:
+            chunk = log.read_in_memory(partition, offset, up_to, bytes_max, consumer)
+        if chunk is None:
             topic = log.topics_by_id.get(partition.topic_id)
             codec: Compression = "producer"
             if topic is not None:
                 codec = self._broker.rules(topic).table_codec
             self.store_reads.append(StoreRead(key, partition, offset, up_to, bytes_max, codec))
             return
-        if found.byte_count > self._left and self.byte_count:
-            found = _first_batches(found, self._left)
-        if found.end_offset >= up_to:
+        if chunk.byte_count > self._left and self.byte_count:
+            chunk = _first_batches(chunk, self._left)
+        if chunk.end_offset >= up_to:
             self.waited_for.append((key, partition))
         elif bytes_max < wanted.partition_max_bytes:
             self.is_full = True
-        self._left -= found.byte_count
-        self.byte_count += found.byte_count
-        self.bytes_by_partition[key] = found.byte_count
-        answer.records = list(found.buffers)
+        self._left -= chunk.byte_count
+        self.byte_count += chunk.byte_count
+        self.bytes_by_partition[key] = chunk.byte_count
+        answer.records = list(chunk.buffers)
 
 
 def _first_batches(chunk: Chunk, bytes_max: int) -> Chunk:

@@ -53,5 +53,5 @@ def end_of_epoch(partition: Readable, leader_epoch: int) -> tuple[int, int]:
     )
     if leader_epoch < 0 or number == len(epoch_ranges):
         return -1, -1
-    found = epoch_ranges[number - 1].leader_epoch if number else leader_epoch
-    return found, epoch_ranges[number].start
+    epoch = epoch_ranges[number - 1].leader_epoch if number else leader_epoch
+    return epoch, epoch_ranges[number].start

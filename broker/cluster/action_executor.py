@@ -158,10 +158,10 @@ class ActionExecutor:
     def _successor_of(self, topic_id: bytes, partition: int, row: PartitionRow) -> Successor:
         """The chosen broker was alive when we last looked; failing all others, it is this one."""
         broker = self.successors.choose(row)
-        found = self._log.brokers.get(self._log.me.broker if broker is None else broker)
-        if broker is None or broker == self._log.me.broker or found is None:
+        info = self._log.brokers.get(self._log.me.broker if broker is None else broker)
+        if broker is None or broker == self._log.me.broker or info is None:
             return Successor(self._log.me.broker, self._log.epoch)
-        return Successor(broker, found.epoch)
+        return Successor(broker, info.epoch)
 
     def _changes(self, taken: Sequence[RecoveredPartition]) -> list[FeedChange]:
         topics = self._log.topics_by_id

@@ -37,12 +37,12 @@ class EarlyNotice:
 
     def watch(self) -> None:
         """Watch every broker that is there."""
-        found = {}
+        peers = {}
         for broker, row in self._log.brokers.items():
             is_there = row.status is BrokerStatus.SERVING and self._log.liveness.is_alive(broker)
             if broker != self._log.me.broker and is_there:
-                found[broker] = Peer(broker, row.epoch, row.host, row.port)
-        self._peers.watch(found)
+                peers[broker] = Peer(broker, row.epoch, row.host, row.port)
+        self._peers.watch(peers)
 
     async def _confirm(self, broker: int, epoch: int) -> None:
         row = await outcome_of(self._log.runner.run(read_broker(broker)))

@@ -135,8 +135,8 @@ async def _connect(peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     others: list[OSError] = []
     async with asyncio.timeout(CONNECT_S):
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
-        for family, _, _, _, address in found:
+        addresses = await loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+        for family, _, _, _, address in addresses:
             try:
                 made = await asyncio.open_connection(str(address[0]), peer.port, family=family)
             except ConnectionRefusedError:

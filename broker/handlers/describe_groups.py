@@ -56,8 +56,8 @@ def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:
     coordinator = coordinator_for(broker, call, group_id, Operation.DESCRIBE)
     if isinstance(coordinator, ErrorCode):
         return DescribedGroup(coordinator, None, group_id)
-    found = describe(coordinator.states.get(group_id))
-    if found.state == DEAD and call.version >= NOT_FOUND_FROM:
+    description = describe(coordinator.states.get(group_id))
+    if description.state == DEAD and call.version >= NOT_FOUND_FROM:
         text = f"no such group: group={group_id}"
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, text, group_id, DEAD)
     members = [
@@ -69,8 +69,14 @@ def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:
             metadata,
             assignment,
         )
-        for member, metadata, assignment in found.members
+        for member, metadata, assignment in description.members
     ]
     return DescribedGroup(
-        0, None, group_id, found.state, found.protocol_type, found.protocol, members
+        0,
+        None,
+        group_id,
+        description.state,
+        description.protocol_type,
+        description.protocol,
+        members,
     )

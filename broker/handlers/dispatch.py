@@ -27,8 +27,8 @@ AT_ONCE_BYTES_MAX = 64 * 1024
 def dispatch(broker: Services, connection: ClientConnection, frame: memoryview) -> None:
     """Raises `Invalid`, with the fault and its byte, for a frame that is no known request."""
     key, version, correlation_id, client_id, at = decode_request_header(frame)
-    found = HANDLERS.get(key)
-    if found is None or not found.version_min <= version <= found.version_max:
+    handler = HANDLERS.get(key)
+    if handler is None or not handler.version_min <= version <= handler.version_max:
         if key != API_VERSIONS_KEY:
             raise Invalid(
                 f"unknown request: api_key={key} version={version} client_id={client_id!r} byte=0"
@@ -37,13 +37,13 @@ def dispatch(broker: Services, connection: ClientConnection, frame: memoryview) 
         connection.begin(call)
         answer_unknown_version(call)
         return
-    api, _, _, handle, items_max = found
+    api, _, _, handle, items_max = handler
     call = Call(connection, api, version, correlation_id, client_id)
     if len(frame) > AT_ONCE_BYTES_MAX:
         if key != PRODUCE_KEY:
             connection.begin(call)
             connection.suspend_requests()
-            work = partial(_decode_in_thread, broker, call, found, bytes(frame), at)
+            work = partial(_decode_in_thread, broker, call, handler, bytes(frame), at)
             broker.start(call, work, broker.record_checks)
             return
         items_max = ItemLimit(items_max)
@@ -68,12 +68,12 @@ def _bad_request(call: Call, error: DecodeError) -> Invalid:
 
 
 async def _decode_in_thread(
-    broker: Services, call: Call, found: Handler, frame: bytes, at: int
+    broker: Services, call: Call, handler: Handler, frame: bytes, at: int
 ) -> None:
     """Requests behind this one wait: they are to be handled in order."""
     connection = call.connection
     try:
-        decode = partial(call.api.decode_request, call.version, frame, at, found.items_max)
+        decode = partial(call.api.decode_request, call.version, frame, at, handler.items_max)
         request = await broker.loop.run_in_executor(None, decode)
     except DecodeError as error:
         connection.refuse(str(_bad_request(call, error)))
@@ -82,5 +82,5 @@ async def _decode_in_thread(
         connection.resume_requests()
     if not connection.is_closed:
         began_s = broker.loop.time()
-        guard(call, partial(found.handle, broker, call, request))
+        guard(call, partial(handler.handle, broker, call, request))
         broker.clients.holds.note(call, broker.loop.time() - began_s)

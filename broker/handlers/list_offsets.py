@@ -177,13 +177,13 @@ async def _look_up_one(
 ) -> None:
     up_to = leader.last_stable_offset if committed_only else leader.high_watermark
     try:
-        found = await _find(broker, leader, wanted.timestamp, up_to)
+        record = await _find(broker, leader, wanted.timestamp, up_to)
     except LogstoreError as error:
         broker.alarms.cannot_serve(leader, leader.log_start, error)
         answer.error_code = code_of(error)
         return
-    if found is not None and found[0] >= leader.log_start:
-        answer.offset, answer.timestamp, answer.leader_epoch = found
+    if record is not None and record[0] >= leader.log_start:
+        answer.offset, answer.timestamp, answer.leader_epoch = record
 
 
 async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) -> FoundRecord | None:
@@ -217,9 +217,9 @@ async def find_by_time(
     `Retryable` where answers stay below log start.
     """
     for _ in range(READS_MAX):
-        found = await log.offset_for_time(leader, timestamp, up_to)
-        if found is None or found.offset >= leader.log_start:
-            return found
+        record = await log.offset_for_time(leader, timestamp, up_to)
+        if record is None or record.offset >= leader.log_start:
+            return record
     raise Retryable(
         f"records found by time are below log start: topic={leader.topic_id.hex()} "
         f"partition={leader.partition} log_start={leader.log_start}; run: logstore fsck"

@@ -76,13 +76,13 @@ def _coordinator(
 ) -> Coordinator | ErrorCode:
     """The group's coordinator, if this member may commit."""
     group_id = request.group_id
-    found = coordinator_for(broker, call, group_id, Operation.READ, may_be_nameless=True)
-    if isinstance(found, ErrorCode):
-        return found
+    coordinator = coordinator_for(broker, call, group_id, Operation.READ, may_be_nameless=True)
+    if isinstance(coordinator, ErrorCode):
+        return coordinator
     who = Committer(
         request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
     )
-    return found.check_commit(group_id, who) or found
+    return coordinator.check_commit(group_id, who) or coordinator
 
 
 def _commit_some(
@@ -92,10 +92,10 @@ def _commit_some(
     coordinator: Coordinator,
     part: Sequence[_PendingOffset],
 ) -> ErrorCode:
-    found = _coordinator(broker, call, request)
-    if isinstance(found, ErrorCode):
-        return found
-    if found is not coordinator:
+    current = _coordinator(broker, call, request)
+    if isinstance(current, ErrorCode):
+        return current
+    if current is not coordinator:
         return ErrorCode.NOT_COORDINATOR
     offsets = [one.offset for one in part]
     code = coordinator.check_room(request.group_id, offsets)

@@ -79,18 +79,18 @@ class _OffsetFetch:
         if not self._asked:
             self._answer()
         for number, (group_id, topics) in enumerate(self._asked):
-            found = coordinator_for(
+            coordinator = coordinator_for(
                 self._broker, self._call, group_id, Operation.DESCRIBE, may_be_nameless=True
             )
-            if not isinstance(found, ErrorCode):
+            if not isinstance(coordinator, ErrorCode):
                 try:
                     check_answer(self._call.api.key, self._byte_count)
                 except Refuse as refusal:
-                    found = refusal.code
-            if isinstance(found, ErrorCode):
-                self._put(number, OffsetFetchResponseGroup(group_id, _failed(topics), found))
+                    coordinator = refusal.code
+            if isinstance(coordinator, ErrorCode):
+                self._put(number, OffsetFetchResponseGroup(group_id, _failed(topics), coordinator))
             else:
-                found.when_safe(self._filler(number, found))
+                coordinator.when_safe(self._filler(number, coordinator))
             yield
 
     def _filler(self, number: int, coordinator: Coordinator) -> Callable[[ErrorCode], None]:
@@ -166,13 +166,13 @@ def _topics(
             topic_id = None if topic is None else topic.topic_id
             lines = []
             for partition in partitions:
-                found = find(group, (name, partition), topic_id)
-                if found is None:
+                committed = find(group, (name, partition), topic_id)
+                if committed is None:
                     lines.append(_nothing(partition, ErrorCode.NONE))
                 else:
                     lines.append(
                         OffsetFetchResponsePartitions(
-                            partition, found.offset, found.leader_epoch, found.metadata
+                            partition, committed.offset, committed.leader_epoch, committed.metadata
                         )
                     )
         answers.append(OffsetFetchResponseTopics(name, lines))

@@ -61,9 +61,9 @@ def _family(metric: Metric, values: dict[tuple[str, ...], float]) -> Family:
     return family
 
 
-def _histogram_family(metric: Metric, found: dict[tuple[str, ...], Histogram]) -> Family:
+def _histogram_family(metric: Metric, histograms: dict[tuple[str, ...], Histogram]) -> Family:
     family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    for labels, histogram in found.items():
+    for labels, histogram in histograms.items():
         count, buckets = 0, []
         for bound, more in zip((*map(str, BOUNDS_S), _INFINITY), histogram.counts, strict=True):
             count += more

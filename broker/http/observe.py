@@ -167,14 +167,14 @@ def _controller(watched: Observed) -> list[Reading]:
 
 
 def _store(watched: Observed) -> list[Reading]:
-    found = [_one(m.STORE_DOLLARS, watched.counts.dollars())]
+    readings = [_one(m.STORE_DOLLARS, watched.counts.dollars())]
     for kind, counts in watched.counts.snapshot().items():
-        found += [
+        readings += [
             _one(m.STORE_REQUESTS, counts.calls, kind),
             _one(m.STORE_ERRORS, counts.errors, kind),
             _one(m.STORE_BYTES, counts.bytes, kind),
         ]
-    return found
+    return readings
 
 
 def _partitions(topic: Topic, most: int) -> list[Reading]:

@@ -31,10 +31,10 @@ def path_of(head: bytes) -> str:
     Raises `BadRequest`: 400 for bytes that are not HTTP/1, 405 for every method but GET.
     """
     line, *headers = head.split(b"\r\n")
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise BadRequest(400, "not a request of HTTP/1")
-    method, target, minor = found.groups()
+    method, target, minor = match.groups()
     names = _names(headers)
     if method != b"GET":
         raise BadRequest(405, "only GET is served here")
@@ -48,10 +48,10 @@ def _names(headers: list[bytes]) -> list[bytes]:
         raise BadRequest(431, "too many headers")
     names = []
     for header in headers:
-        found = _HEADER.fullmatch(header)
-        if found is None:
+        match = _HEADER.fullmatch(header)
+        if match is None:
             raise BadRequest(400, "a header is not of the form name: value")
-        name, value = found[1].lower(), found[2]
+        name, value = match[1].lower(), match[2]
         if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
             raise BadRequest(400, "a request body is not accepted")
         names.append(name)

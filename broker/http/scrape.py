@@ -48,8 +48,8 @@ class Scrape:
         except Exception as error:  # noqa: BLE001 - logged, and ends one page
             self._end_badly(error)
             return
-        found, self._found = self._found, []
-        rendering = self._loop.run_in_executor(None, partial(render, METRICS, found))
+        readings, self._found = self._found, []
+        rendering = self._loop.run_in_executor(None, partial(render, METRICS, readings))
         rendering.add_done_callback(self._rendered)
 
     def _rendered(self, done: "asyncio.Future[bytes]") -> None:

@@ -75,7 +75,7 @@ def _facts(record: logging.LogRecord) -> dict[str, Fact]:
     """Arguments by the name that stands before their place in the message."""
     if not isinstance(record.args, tuple) or not isinstance(record.msg, str):
         return dict(_plain(record.args)) if isinstance(record.args, Mapping) else {}
-    names = [found[1] for found in _PLACE.finditer(record.msg) if not found[0].endswith("%%")]
+    names = [match[1] for match in _PLACE.finditer(record.msg) if not match[0].endswith("%%")]
     pairs = zip(names, record.args, strict=False)
     return _plain({name: value for name, value in pairs if name})
 

@@ -168,8 +168,7 @@ class _Pass:
         if row is None or row.ends.get(leader.partition, 0) <= ledger.at:
             return False
         if self._snapshot[0] != leader.topic_id:
-            found = await self._tables.snapshot(leader.topic_id)
-            self._snapshot = (leader.topic_id, found)
+            self._snapshot = (leader.topic_id, await self._tables.snapshot(leader.topic_id))
         snapshot = self._snapshot[1]
         end = None if snapshot is None else snapshot.end(leader.partition)
         if snapshot is None or end is None or end <= ledger.at:

@@ -33,7 +33,7 @@ def clean(inventory: Inventory, first_seen: FirstSeen, now_s: float) -> list[Act
     there: defaultdict[bytes, int] = defaultdict(int)
     for topic_id, _ in inventory.rows:
         there[topic_id] += 1
-    found: list[Action] = []
+    actions: list[Action] = []
     for name, topic in inventory.topics.items():
         if topic.status is TopicStatus.DELETING:
             fact, grace_s, reason = "deleting", DELETION_GRACE_S, "its deletion was left half done"
@@ -42,12 +42,12 @@ def clean(inventory: Inventory, first_seen: FirstSeen, now_s: float) -> list[Act
         else:
             continue
         if first_seen.age_s((fact, topic.topic_id), now_s) >= grace_s:
-            found.append(DeleteTopic(name, topic.topic_id, reason, lacks_rows=fact == "lacking"))
+            actions.append(DeleteTopic(name, topic.topic_id, reason, lacks_rows=fact == "lacking"))
     known = {topic.topic_id for topic in inventory.topics.values()}
     for (topic_id, partition), row in inventory.rows.items():
         if topic_id in known:
             continue
         if first_seen.age_s(("orphan", topic_id, partition), now_s) >= ORPHAN_GRACE_S:
-            found.append(RemoveOrphan(topic_id, partition, row))
+            actions.append(RemoveOrphan(topic_id, partition, row))
     first_seen.end_pass()
-    return found
+    return actions

@@ -38,14 +38,14 @@ def find_chains_to_take(
         },
         **view.places.named,
     }
-    found: list[Action] = []
+    actions: list[Action] = []
     for chain, broker in sorted(owners.items()):
         reason = _why(view, memory, chain, broker)
         if reason is not None:
-            found.append(TakeOver(chain, broker, reason))
-    if not found:
-        found = _stuck(view, memory, rules)
-    return found
+            actions.append(TakeOver(chain, broker, reason))
+    if not actions:
+        actions = _stuck(view, memory, rules)
+    return actions
 
 
 def _why(view: ClusterView, memory: ControllerState, chain: int, broker: int) -> str | None:

@@ -13,8 +13,8 @@ TARGET_GRACE_S = 3.0
 
 
 def unstick_moves(view: ClusterView, members: Members, memory: ControllerState) -> list[Action]:
-    found = [_unstick(view, members, memory, place) for place in view.places.moving]
-    return [action for action in found if action is not None]
+    actions = [_unstick(view, members, memory, place) for place in view.places.moving]
+    return [action for action in actions if action is not None]
 
 
 def _unstick(

@@ -133,9 +133,9 @@ class Successors:
     def choose(self, row: PartitionRow) -> int | None:
         """Counts the partition as the chosen one's from now on; None: no broker is left."""
         for among in ([row.target], row.reassigning, row.replicas, list(self._led)):
-            found = [broker for broker in among if broker in self._led]
-            if found:
-                successor = min(found, key=lambda broker: (self._led[broker], broker))
+            candidates = [broker for broker in among if broker in self._led]
+            if candidates:
+                successor = min(candidates, key=lambda broker: (self._led[broker], broker))
                 self._led[successor] += 1
                 return successor
         return None

@@ -14,16 +14,16 @@ CHANGES_MAX = 100
 
 
 def complete_replicas(view: ClusterView, members: Members) -> list[Action]:
-    found: list[Action] = []
+    actions: list[Action] = []
     racks = {broker: view.brokers[broker].rack for broker in members.settled}
     for place in view.places.all:
-        if place.is_moving or len(found) == CHANGES_MAX:
+        if place.is_moving or len(actions) == CHANGES_MAX:
             continue
         wanted = _complete(place, members, racks)
         if wanted != place.row.replicas:
             reason = "replicas are to be as many as asked, on brokers that are there"
-            found.append(Reassign(place, replace(place.row, replicas=wanted), reason))
-    return found
+            actions.append(Reassign(place, replace(place.row, replicas=wanted), reason))
+    return actions
 
 
 def _complete(place: PlacedPartition, members: Members, racks: dict[int, str]) -> tuple[int, ...]:

@@ -69,11 +69,11 @@ class FieldReader:
         """The tag section; empty in versions without one."""
         if not self.is_compact:
             return {}
-        found: dict[int, bytes] = {}
+        values: dict[int, bytes] = {}
         for _ in range(self._at_most(self._varint(), TAGS_MAX)):
             tag = self._varint()
-            found[tag] = self.take(self._varint())
-        return found
+            values[tag] = self.take(self._varint())
+        return values
 
     def take(self, length: int) -> bytes:
         start = self._at

@@ -85,10 +85,10 @@ def find(group: Group | None, place: Place, topic_id: bytes | None) -> Committed
 
     `topic_id` None: no such topic is known here, which says nothing about the offset.
     """
-    found = None if group is None else group.offsets.get(place)
-    if found is None or ZERO_UUID in (found.topic_id, topic_id):
-        return found
-    return found if topic_id is None or topic_id == found.topic_id else None
+    committed = None if group is None else group.offsets.get(place)
+    if committed is None or ZERO_UUID in (committed.topic_id, topic_id):
+        return committed
+    return committed if topic_id is None or topic_id == committed.topic_id else None
 
 
 def delete(
