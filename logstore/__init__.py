@@ -70,15 +70,15 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """A name of the front door, when it is first used."""
     if name == "__version__":
-        found: Any = _version()
+        value: Any = _version()
     elif name in _MODULES:
         from importlib import import_module
 
-        found = getattr(import_module(_MODULES[name]), _SPELT.get(name, name))
+        value = getattr(import_module(_MODULES[name]), _SPELT.get(name, name))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

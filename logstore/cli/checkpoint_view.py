@@ -152,13 +152,13 @@ def _pages(front: Checkpoint, topics: Mapping[bytes, str]) -> list[PageLine]:
 
 
 def _page_findings(key: str, front: Checkpoint, data: bytes) -> list[Finding]:
-    found = []
+    findings = []
     for page in front.pages:
         at = front.pages_at + page.position
         rows = data[at : at + page.byte_count]
         if len(rows) != page.byte_count:
             cause = f"index page cut short: bytes={len(rows)} expected={page.byte_count}"
-            found.append(Finding(key, at + len(rows), cause))
+            findings.append(Finding(key, at + len(rows), cause))
         elif crc32c(rows) != page.crc:
-            found.append(Finding(key, at, "index page fails its checksum"))
-    return found
+            findings.append(Finding(key, at, "index page fails its checksum"))
+    return findings

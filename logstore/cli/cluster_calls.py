@@ -109,16 +109,20 @@ class Cluster:
     def coordinator(self, group: str) -> Connection:
         request = FindCoordinatorRequest(group, GROUP_KEY_TYPE, [group])
         response = self.any_broker().call(FIND_COORDINATOR, request)
-        found = response.coordinators[0] if response.coordinators else response
-        check(found.error_code, f"find the coordinator of group {group}", found.error_message)
-        return self._connection(BootstrapAddress(found.host, found.port))
+        coordinator = response.coordinators[0] if response.coordinators else response
+        check(
+            coordinator.error_code,
+            f"find the coordinator of group {group}",
+            coordinator.error_message,
+        )
+        return self._connection(BootstrapAddress(coordinator.host, coordinator.port))
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Broker by partition."""
-        found = self._metadata([topic]).topics[0]
-        check(found.error_code, f"look up topic {topic}")
+        metadata = self._metadata([topic]).topics[0]
+        check(metadata.error_code, f"look up topic {topic}")
         leaders = {}
-        for partition in found.partitions:
+        for partition in metadata.partitions:
             check(partition.error_code, f"find the leader of {topic}")
             leaders[partition.partition_index] = partition.leader_id
         return leaders
@@ -148,14 +152,14 @@ class Cluster:
             if partition not in leaders:
                 raise Invalid(f"no such partition: topic={topic} partition={partition}")
             by_leader.setdefault(leaders[partition], []).append(partition)
-        found: dict[int, int] = {}
+        offsets: dict[int, int] = {}
         for leader, numbers in by_leader.items():
             asked = [ListOffsetsPartition(number, -1, timestamp) for number in numbers]
             request = ListOffsetsRequest(CONSUMER, 0, [ListOffsetsTopic(topic, asked)], 30_000)
             for one in self.broker(leader).call(LIST_OFFSETS, request).topics[0].partitions:
                 check(one.error_code, f"list offsets of {topic}", is_led=True)
-                found[one.partition_index] = one.offset
-        return found
+                offsets[one.partition_index] = one.offset
+        return offsets
 
 
 @contextmanager

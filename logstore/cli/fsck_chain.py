@@ -131,8 +131,8 @@ class _ChainCheck:
             read_front(self._epoch, seq) if seq == 0 or seq >= self._trim else _nothing()
             for seq, _ in some
         ]
-        found: list[Front | LogstoreError | None] = self._runner.run(_together(steps))
-        return found
+        fronts: list[Front | LogstoreError | None] = self._runner.run(_together(steps))
+        return fronts
 
     def _known_checkpoints(self) -> frozenset[int]:
         """Those above the trim point, as the last one lists them; it is named by the row."""
@@ -175,15 +175,15 @@ class _ChainCheck:
         self._replay(seq, front)
         self._previous, self._next_seq = header, seq + 1
 
-    def _end_at_gap(self, found: int) -> None:
+    def _end_at_gap(self, next_seq: int) -> None:
         """The first gap is the end; unless the row says that there was more."""
         row, at = self._row, self._next_seq
         promised = 0 if row is None else max(row.checkpoint, row.seal)
         if at < promised:
-            detail = f"segments from seq={at} to below {min(found, promised)} are missing"
+            detail = f"segments from seq={at} to below {min(next_seq, promised)} are missing"
             self._problem(ProblemKind.MISSING, segment_key(self._epoch, at), detail)
             self._state, self._previous = None, None
-            self._next_seq = found
+            self._next_seq = next_seq
             return
         self._end = at
 
@@ -287,5 +287,5 @@ def _nothing() -> Steps[None]:
 
 
 def _together(steps: Sequence[Steps[Front | None]]) -> Steps[list[Front | LogstoreError | None]]:
-    found: list[Front | LogstoreError | None] = yield Gather(steps)
-    return found
+    outcomes: list[Front | LogstoreError | None] = yield Gather(steps)
+    return outcomes

@@ -101,8 +101,8 @@ class _LogCheck:
         self._begin()
         for epoch in sorted(epochs):
             listed = self._log.runner.store.list(chain_prefix(epoch))
-            for found, objects in _by_chain(listed, self._found.problems):
-                self._check_chain(found, objects)
+            for chain, objects in _by_chain(listed, self._found.problems):
+                self._check_chain(chain, objects)
         # Keys that fit no chain are looked for in the list of all, without reading anything.
         self._note_strange_keys()
         return self._finish()
@@ -155,15 +155,15 @@ class _LogCheck:
 
     def _check_epochs(self) -> None:
         """Every epoch drawn has an opening; none is in use that was not drawn."""
-        found = self._found
+        findings = self._found
         drawn = self._log.runner.run(read_cluster(self._log.identity.cluster_id)).next_epoch
         expected = {*range(1, drawn), *self._rows}
         if self._wanted is not None:
             expected &= self._wanted
-        for epoch in sorted(expected - set(found.chains)):
+        for epoch in sorted(expected - set(findings.chains)):
             detail = f"nothing is there of chain {epoch}"
             self._problem(ProblemKind.NO_OPENING, segment_key(epoch, 0), detail, epoch)
-        for epoch, chain in found.chains.items():
+        for epoch, chain in findings.chains.items():
             if epoch > drawn or (epoch == drawn and chain.end > 1):
                 detail = f"chain {epoch} is in use, next_epoch={drawn}: {OLD_REGISTRY}"
                 self._problem(ProblemKind.OLD_REGISTRY, "row cluster", detail, epoch)
@@ -252,17 +252,17 @@ class _LogCheck:
 
         A checkpoint at a trim point still names topics that its chain has forgotten since.
         """
-        found = {
+        holders = {
             key.topic_id: DataLocation(checkpoint_key(epoch, front.seq), (epoch,))
             for epoch, front in sorted(fronts.items())
             for key in front.epoch_ranges
         }
         for topic_id in self._tables.snapshots:
-            found[topic_id] = DataLocation(table_key(topic_id), ())
+            holders[topic_id] = DataLocation(table_key(topic_id), ())
         for epoch, chain in sorted(self._found.chains.items()):
             for key in chain.epoch_ranges:
-                found[key.topic_id] = DataLocation(segment_key(epoch, 0), (epoch,))
-        return found
+                holders[key.topic_id] = DataLocation(segment_key(epoch, 0), (epoch,))
+        return holders
 
     def _check_topics(
         self,
@@ -285,16 +285,16 @@ class _LogCheck:
                 self._problem(ProblemKind.NO_PARTITION, f"row topic/{name}", detail, *chains)
 
     def _fronts_at_trim_points(self) -> dict[int, Checkpoint]:
-        found = {}
+        fronts = {}
         for epoch in self._found.chains:
             row = self._rows.get(epoch)
             if row is None or not row.trim:
                 continue
             try:
-                found[epoch] = self._log.runner.run(read_checkpoint(epoch, row.trim))
+                fronts[epoch] = self._log.runner.run(read_checkpoint(epoch, row.trim))
             except LogstoreError:
                 continue  # named already, when the chain was entered there
-        return found
+        return fronts
 
     def _partition_rows(self) -> dict[TopicPartition, PartitionRow]:
         rows = {}

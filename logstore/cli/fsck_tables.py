@@ -41,15 +41,15 @@ class SeenTables:
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Of partitions, up to where a table holds them. One that cannot be read is trusted."""
-        found = {}
+        ends = {}
         for topic_id, number in partitions:
             snapshot = self.snapshots.get(topic_id)
             end = None if snapshot is None else snapshot.end(number)
             if topic_id in self.unreadable:
-                found[TopicPartition(topic_id, number)] = _FAR
+                ends[TopicPartition(topic_id, number)] = _FAR
             elif end is not None:
-                found[TopicPartition(topic_id, number)] = end
-        return found
+                ends[TopicPartition(topic_id, number)] = end
+        return ends
 
 
 _FAR = 2**63 - 1
@@ -73,15 +73,15 @@ class _TableCheck:
 
     def topic_ids(self) -> Sequence[bytes]:
         """Of whatever lies there, and of table pointers that say that something does."""
-        found = {topic_id for topic_id, row in self._rows.items() if row.ends}
+        topic_ids = {topic_id for topic_id, row in self._rows.items() if row.ends}
         for folder in {key.split("/")[1] for key in self._sizes}:
             try:
-                found.add(bytes.fromhex(folder))
+                topic_ids.add(bytes.fromhex(folder))
             except ValueError:
                 self._problem(
                     ProblemKind.STRANGE_KEY, f"{names.TABLES}/{folder}/", "no topic's table"
                 )
-        return sorted(found)
+        return sorted(topic_ids)
 
     def visit(self, topic_id: bytes) -> None:
         where = names.table_key(topic_id)
@@ -138,9 +138,9 @@ class _TableCheck:
             except LogstoreError as error:
                 self._problem(ProblemKind.TABLE_FILE, key, str(error))
                 continue
-            found = (len(offsets), min(offsets, default=0), max(offsets, default=0))
-            if file.has_bounds and found != (file.rows, file.min_offset, file.max_offset):
-                detail = f"rows, first and last offset are {found}, the table says otherwise"
+            actual = (len(offsets), min(offsets, default=0), max(offsets, default=0))
+            if file.has_bounds and actual != (file.rows, file.min_offset, file.max_offset):
+                detail = f"rows, first and last offset are {actual}, the table says otherwise"
                 self._problem(ProblemKind.TABLE_FILE, key, detail)
             if file.min_offset > seen_up_to:
                 held.clear()

@@ -85,7 +85,7 @@ def check_topics(
 
 
 def _keys(log: ReadableLog, problems: list[Problem]) -> Mapping[bytes, list[str]]:
-    found: dict[bytes, list[str]] = defaultdict(list)
+    keys: dict[bytes, list[str]] = defaultdict(list)
     for info in log.runner.store.list(TOPICS):
         place = record_place(info.key)
         if place is None:
@@ -93,26 +93,26 @@ def _keys(log: ReadableLog, problems: list[Problem]) -> Mapping[bytes, list[str]
                 Problem(ProblemKind.STRANGE_KEY, info.key, "no record has this key", ())
             )
         else:
-            found[place[0]].append(info.key)
-    return found
+            keys[place[0]].append(info.key)
+    return keys
 
 
 def _read(
     log: ReadableLog, keys: list[str], problems: list[Problem]
 ) -> Mapping[bytes, list[TopicRecord]]:
     """Those that can be read, by topic id."""
-    found: dict[bytes, list[TopicRecord]] = defaultdict(list)
+    records: dict[bytes, list[TopicRecord]] = defaultdict(list)
     for key, record in zip(keys, log.runner.run(_records(keys)), strict=True):
         if isinstance(record, LogstoreError):
             problems.append(Problem(ProblemKind.DAMAGED, key, str(record), ()))
         else:
-            found[record.topic.topic_id].append(record)
-    return found
+            records[record.topic.topic_id].append(record)
+    return records
 
 
 def _records(keys: list[str]) -> Steps[list[TopicRecord | LogstoreError]]:
-    found: list[TopicRecord | LogstoreError] = yield Gather([_record(key) for key in keys])
-    return found
+    records: list[TopicRecord | LogstoreError] = yield Gather([_record(key) for key in keys])
+    return records
 
 
 def _record(key: str) -> Steps[TopicRecord]:

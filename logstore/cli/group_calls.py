@@ -96,11 +96,11 @@ def list_groups(cluster: Cluster) -> list[GroupLine]:
 
 def describe_group(cluster: Cluster, group: str) -> DescribedGroup:
     """Raises `Invalid` when there is no such group."""
-    found = cluster.insist(lambda: _describe(cluster, group))
+    description = cluster.insist(lambda: _describe(cluster, group))
     owners: dict[Place, str] = {}
     members = []
-    for member in found.members or ():
-        parts = _partitions(found.protocol_type, bytes(member.member_assignment))
+    for member in description.members or ():
+        parts = _partitions(description.protocol_type, bytes(member.member_assignment))
         owners.update(dict.fromkeys(parts, member.member_id))
         members.append(
             MemberLine(
@@ -115,17 +115,22 @@ def describe_group(cluster: Cluster, group: str) -> DescribedGroup:
     places = sorted({*owners, *committed})
     offsets = _offset_lines(cluster, places, committed, owners)
     return DescribedGroup(
-        group, found.group_state, found.protocol_type, found.protocol_data, members, offsets
+        group,
+        description.group_state,
+        description.protocol_type,
+        description.protocol_data,
+        members,
+        offsets,
     )
 
 
 def _describe(cluster: Cluster, group: str) -> Any:
     response = cluster.coordinator(group).call(DESCRIBE_GROUPS, DescribeGroupsRequest([group]))
-    found = response.groups[0]
-    check(found.error_code, f"describe group {group}")
-    if found.group_state == DEAD:
+    description = response.groups[0]
+    check(description.error_code, f"describe group {group}")
+    if description.group_state == DEAD:
         raise Invalid(f"no such group: group={group}")
-    return found
+    return description
 
 
 def _offset_lines(
@@ -167,10 +172,10 @@ def fetch_offsets(cluster: Cluster, group: str) -> dict[Place, int]:
         wanted = OffsetFetchRequest(group, None, [OffsetFetchRequestGroup(group)])
         wanted.groups[0].topics = None
         response = cluster.coordinator(group).call(OFFSET_FETCH, wanted)
-        found = response.groups[0] if response.groups else response
-        check(found.error_code, f"fetch offsets of group {group}")
+        answer = response.groups[0] if response.groups else response
+        check(answer.error_code, f"fetch offsets of group {group}")
         offsets = {}
-        for topic in found.topics:
+        for topic in answer.topics:
             for one in topic.partitions:
                 check(one.error_code, f"fetch offsets of {topic.name}")
                 if one.committed_offset != NO_OFFSET:

@@ -174,33 +174,33 @@ def _chain_overviews(
 
 def _unknown_chains(overviews: Iterable[ChainOverview]) -> list[Finding]:
     """One opening without a row is a broker that starts now, or died so; more is damage."""
-    found = []
+    findings = []
     for overview in overviews:
         if overview.row is None and overview.objects > 1:
             cause = f"the registry has no row of chain {overview.epoch}: {OLD_REGISTRY}"
-            found.append(Finding(segment_key(overview.epoch, 0), None, cause))
-    return found
+            findings.append(Finding(segment_key(overview.epoch, 0), None, cause))
+    return findings
 
 
 def _checkpoint_overviews(
     log: ReadableLog, infos: Sequence[ObjectInfo], rows: Mapping[int, ChainRow]
 ) -> list[Finding]:
-    found, present = [], set()
+    findings, present = [], set()
     for info in infos:
         place = parsed_key(info.key)
         if place is None or checkpoint_key(*place) != info.key:
-            found.append(Finding(info.key, None, "no checkpoint has this key"))
+            findings.append(Finding(info.key, None, "no checkpoint has this key"))
             continue
         present.add(place)
         try:
             log.runner.run(read_checkpoint(*place))
         except LogstoreError as error:
-            found.append(Finding(info.key, None, str(error)))
+            findings.append(Finding(info.key, None, str(error)))
     for epoch, row in rows.items():
         if row.checkpoint and (epoch, row.checkpoint) not in present:
             cause = "checkpoint is missing: the chain's row names it"
-            found.append(Finding(checkpoint_key(epoch, row.checkpoint), None, cause))
-    return found
+            findings.append(Finding(checkpoint_key(epoch, row.checkpoint), None, cause))
+    return findings
 
 
 def _table_overviews(
@@ -208,14 +208,14 @@ def _table_overviews(
 ) -> tuple[list[TableLine], list[Finding]]:
     """`infos` are the objects below the prefix of tables."""
     names = {row.topic_id.hex(): name for name, row in topics.items()}
-    lines, found = [], []
+    lines, findings = [], []
     for folder in sorted({info.key.split("/")[1] for info in infos}):
         key = f"{TABLES}/{folder}"
         try:
             topic_id = bytes.fromhex(folder)
             snapshot = TableLog(RetryingStore(log.runner.store), topic_id).snapshot(None)
         except (LogstoreError, ValueError) as error:
-            found.append(Finding(key, None, f"no table that can be read: {error}"))
+            findings.append(Finding(key, None, f"no table that can be read: {error}"))
             continue
         if snapshot is not None:
             files = [file for some in snapshot.files.values() for file in some]
@@ -223,7 +223,7 @@ def _table_overviews(
             name = names.get(folder, folder)
             line = (name, topic_id, snapshot.version, len(files), size_bytes, snapshot.ends)
             lines.append(TableLine(*line))
-    return sorted(lines, key=lambda line: line.topic), found
+    return sorted(lines, key=lambda line: line.topic), findings
 
 
 def _brokers(log: ReadableLog) -> list[BrokerLine]:

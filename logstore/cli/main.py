@@ -59,12 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    commands = {entry.name: entry for entry in entry_points(group=GROUP)}
     wanted = arguments[0] if arguments else ""
-    if wanted not in found:  # help, version, or a mistake: argparse ends the process
-        parser_of({name: found[name].load() for name in sorted(found)}).parse_args(arguments)
+    if wanted not in commands:  # help, version, or a mistake: argparse ends the process
+        parser_of({name: commands[name].load() for name in sorted(commands)}).parse_args(arguments)
     # One command's module is enough to run it, however slow or broken another's may be.
-    command: Command = found[wanted].load()
+    command: Command = commands[wanted].load()
     return command.run(parser_of({wanted: command}, wanted).parse_args(arguments))
 
 

@@ -81,12 +81,12 @@ class Sender:
         def ask() -> None:
             leader = self._leaders()[partition]
             response = self._cluster.broker(leader).call(PRODUCE, request, BY_NAME)
-            found = response.responses[0].partition_responses[0]
-            if found.error_code:
+            answer = response.responses[0].partition_responses[0]
+            if answer.error_code:
                 raise error_of(
-                    found.error_code,
+                    answer.error_code,
                     f"write to {self._topic}-{partition}",
-                    found.error_message,
+                    answer.error_message,
                     is_led=True,
                 )
 

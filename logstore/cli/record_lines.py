@@ -35,20 +35,20 @@ def parse_plain(line: bytes, separator: bytes | None) -> RecordLine:
 def parse_json(line: bytes) -> RecordLine:
     """Raises `Invalid`. Takes what `format_json` wrote; topic and offset are passed over."""
     try:
-        found = json.loads(line)
+        fields = json.loads(line)
     except ValueError as error:
         raise Invalid(f"not JSON: {error}") from None
-    if not isinstance(found, dict) or not found.keys() <= FIELDS:
+    if not isinstance(fields, dict) or not fields.keys() <= FIELDS:
         raise Invalid(f"not an object of {', '.join(sorted(FIELDS))}: {line[:80]!r}")
-    headers = {} if found.get("headers") is None else found["headers"]
+    headers = {} if fields.get("headers") is None else fields["headers"]
     if not isinstance(headers, dict):
         raise Invalid("headers are not an object")
     return RecordLine(
-        key=_bytes(found.get("key"), "key"),
-        value=_bytes(found.get("value"), "value"),
+        key=_bytes(fields.get("key"), "key"),
+        value=_bytes(fields.get("value"), "value"),
         headers=tuple((name, _bytes(value, name)) for name, value in headers.items()),
-        partition=_number(found, "partition"),
-        timestamp=_number(found, "timestamp"),
+        partition=_number(fields, "partition"),
+        timestamp=_number(fields, "timestamp"),
     )
 
 
@@ -104,8 +104,8 @@ def _bytes(value: Any, name: str) -> bytes | None:
     raise Invalid(f'neither text, null, nor {{"base64": "…"}}: field={name}')
 
 
-def _number(found: Mapping[str, Any], name: str) -> int | None:
-    value = found.get(name)
+def _number(fields: Mapping[str, Any], name: str) -> int | None:
+    value = fields.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
     raise Invalid(f"not a whole number: field={name}")

@@ -107,8 +107,8 @@ def create_topic(
     response = connection.call(CREATE_TOPICS, CreateTopicsRequest([topic], CALL_TIMEOUT_MS))
     created = response.topics[0]
     check(created.error_code, created.error_message, f"create topic {name}")
-    found = look_up(connection, name)[1]
-    return ListedTopic(name, _shown(found.topic_id), len(found.partitions))
+    listed = look_up(connection, name)[1]
+    return ListedTopic(name, _shown(listed.topic_id), len(listed.partitions))
 
 
 def delete_topic(connection: Connection, name: str) -> None:
@@ -159,14 +159,14 @@ def _offsets(
 ) -> dict[int, int]:
     asked = [ListOffsetsPartition(number, -1, timestamp) for number in partitions]
     request = ListOffsetsRequest(CONSUMER, 0, [ListOffsetsTopic(name, asked)], CALL_TIMEOUT_MS)
-    found = {}
+    offsets = {}
     for partition in connection.call(LIST_OFFSETS, request).topics[0].partitions:
         number = partition.partition_index
         if partition.error_code in NOT_YET:
             continue
         check(partition.error_code, None, f"list offsets of {name} partition={number}")
-        found[number] = partition.offset
-    return found
+        offsets[number] = partition.offset
+    return offsets
 
 
 def _shown(topic_id: bytes) -> str:

@@ -112,15 +112,15 @@ def _records(
     start = max(start, view.log_start)
     end = min(start + wanted.count, view.end)
     seam = min((table.end(key.partition) or 0) if table is not None else 0, end)
-    found: list[StoredRecordLine] = []
+    lines: list[StoredRecordLine] = []
     if table is not None and start < seam:
         for made in table_batches(log, table, key, start, seam):
-            found += _decoded(key.partition, memoryview(made), start, seam)
+            lines += _decoded(key.partition, memoryview(made), start, seam)
     low = max(start, seam)
     for segments in reader.segment_ranges(key, view.row, low, end) if low < end else []:
         for batch in _batches(log, reader, segments):
-            found += _decoded(key.partition, batch.data, segments.start, segments.end)
-    return found
+            lines += _decoded(key.partition, batch.data, segments.start, segments.end)
+    return lines
 
 
 def _batches(log: ReadableLog, reader: LogReader, segments: SegmentRange) -> Iterator[FoundBatch]:

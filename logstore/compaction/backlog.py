@@ -144,17 +144,17 @@ class Backlog:
         self, states: Mapping[bytes, TopicState], ranges: Sequence[Waiting]
     ) -> dict[TopicPartition, list[SegmentRange]]:
         """Locations of ranges. One that cannot be found is reported, or moves with the next run."""
-        found = {}
+        located = {}
         for one in ranges:
             state = states[one.key.topic_id]
             row = state.views[one.key].row
             try:
-                found[one.key] = self._reader.segment_ranges(one.key, row, one.start, one.end)
+                located[one.key] = self._reader.segment_ranges(one.key, row, one.start, one.end)
             except Retryable:
                 continue  # log start was raised concurrently
             except Corrupt as error:
                 self._report(state.topic, error)
-        return found
+        return located
 
     def segment_sizes(self, chain: int, first_seq: int, last_seq: int) -> list[int]:
         return [span.size_bytes for span in self._reader.spans(chain, first_seq, last_seq)]
@@ -193,9 +193,9 @@ class Backlog:
                 return error
 
         with ThreadPoolExecutor(READERS_MAX, thread_name_prefix="logstore-tables") as threads:
-            found = list(threads.map(look, topics))
+            snapshots = list(threads.map(look, topics))
         states = {}
-        for topic, snapshot in zip(topics, found, strict=True):
+        for topic, snapshot in zip(topics, snapshots, strict=True):
             if isinstance(snapshot, LogstoreError):
                 self._report(topic, snapshot)
             else:

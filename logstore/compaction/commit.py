@@ -115,5 +115,5 @@ def commit_status(newest: Snapshot, before: Snapshot, commit: TableCommit) -> Co
 
 
 def _is_there(snapshot: Snapshot, file: DataFile) -> bool:
-    found = snapshot.files_for(file.partition, file.min_offset, file.max_offset + 1)
-    return any(one.path == file.path for one in found)
+    overlapping = snapshot.files_for(file.partition, file.min_offset, file.max_offset + 1)
+    return any(one.path == file.path for one in overlapping)

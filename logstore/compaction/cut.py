@@ -121,14 +121,14 @@ def waiting_of(
                 f"table end={end} log end={'none' if view is None else view.end}; the registry is "
                 "older than what is stored: stop the brokers and run: logstore restore"
             )
-    found = []
+    backlog = []
     for partition, view in sorted(mine.items()):
         table_end = ends.get(partition)
         start = view.log_start if table_end is None else max(table_end, view.log_start)
         one = Waiting(TopicPartition(topic.topic_id, partition), table_end, start, view.end)
         if not one.is_empty:
-            found.append(one)
-    return found
+            backlog.append(one)
+    return backlog
 
 
 def is_due(size_bytes: int, freshness_ms: int, is_older_than: Callable[[int], bool]) -> bool:
@@ -204,10 +204,10 @@ def _all(segment_ranges: Mapping[TopicPartition, Sequence[SegmentRange]]) -> Ite
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[range]:
-    found: list[range] = []
+    merged: list[range] = []
     for start, end in spans:
-        if found and start <= found[-1].stop:
-            found[-1] = range(found[-1].start, max(found[-1].stop, end))
+        if merged and start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, end))
         else:
-            found.append(range(start, end))
-    return found
+            merged.append(range(start, end))
+    return merged

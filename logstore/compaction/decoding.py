@@ -71,7 +71,7 @@ def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatc
     The caller has stored or dropped each result when it asks for the next one: the room of a large
     batch is given up then. Raises `Corrupt` for damage, `Refused` for transactional batches.
     """
-    for segments, neighbours in groupby(batches, lambda found: found.segments):
+    for segments, neighbours in groupby(batches, lambda batch: batch.segments):
         try:
             yield from _rows_of(segments, _without_transactions(neighbours, topic))
         except CorruptBatch as fault:
@@ -123,9 +123,9 @@ def _raw_batch(rows: pa.RecordBatch) -> Buffer | None:
     return memoryview(raw[0].as_buffer()) if raw.null_count < len(raw) else None
 
 
-def _without_transactions(found: Iterable[FoundBatch], topic: str) -> Iterator[Buffer]:
+def _without_transactions(batches: Iterable[FoundBatch], topic: str) -> Iterator[Buffer]:
     """Whether a transaction was aborted is not known here yet; its records may be none."""
-    for one in found:
+    for one in batches:
         if one.data[_ATTRIBUTES_AT] & _KINDS == _TRANSACTIONAL:
             raise Refused(
                 f"transactional batches need a newer version of logstore: topic={topic} "

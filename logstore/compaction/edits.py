@@ -67,10 +67,10 @@ def _raise(topic_id: bytes, partition: int, end: int) -> Steps[bool]:
     """False: it is there already, or the partition is gone."""
     place = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
     for attempt in range(1, ATTEMPTS_MAX + 1):
-        found = yield GetRow(*place)
-        if found is None:
+        current = yield GetRow(*place)
+        if current is None:
             return False
-        row = PartitionRow.of(found)
+        row = PartitionRow.of(current)
         if row.edited_end >= end:
             return False
         # Rows have the attribute from the first change on. Before, only the leadership can be

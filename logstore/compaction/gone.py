@@ -59,8 +59,11 @@ def rest_of(
         if row is None or row.log_start >= segments.end:
             continue
         start = max(start, row.log_start)
-        for found in rows.segment_ranges(key, row, start, segments.end):
-            if found.chain == gone.chain and not gone.seq < found.first_seq <= seq_range.last_seq:
+        for current in rows.segment_ranges(key, row, start, segments.end):
+            if (
+                current.chain == gone.chain
+                and not gone.seq < current.first_seq <= seq_range.last_seq
+            ):
                 raise Corrupt(
                     f"a segment is missing: chain={gone.chain} seq={gone.seq} "
                     f"topic={segments.topic_id.hex()} partition={segments.partition} "

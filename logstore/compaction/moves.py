@@ -90,8 +90,8 @@ class Moves:
     def _findable(self, cut: Sequence[Waiting]) -> dict[bytes, list[Waiting]]:
         """The cut by topic, without partitions whose segment ranges cannot be found."""
         unknown = [one for one in cut if one not in self._segment_ranges]
-        found = self._backlog.segment_ranges(self._states, unknown)
-        self._segment_ranges |= {one: found[one.key] for one in unknown if one.key in found}
+        located = self._backlog.segment_ranges(self._states, unknown)
+        self._segment_ranges |= {one: located[one.key] for one in unknown if one.key in located}
         by_topic: dict[bytes, list[Waiting]] = {}
         for one in cut:
             topic = self._states[one.key.topic_id].topic

@@ -18,15 +18,15 @@ Longer than any run. What the table promises its readers, a week by default, cou
 
 def expired(snapshot: Snapshot, log_starts: Mapping[int, int]) -> list[DataFile]:
     """Files of which every record is below its partition's log start."""
-    found = []
+    below = []
     for partition, files in snapshot.files.items():
         log_start = log_starts.get(partition, 0)
         for file in files:
             if file.min_offset >= log_start:
                 break
             if file.max_offset < log_start:
-                found.append(file)
-    return found
+                below.append(file)
+    return below
 
 
 def is_sweep_due(row: TableRow, now_ms: int) -> bool:

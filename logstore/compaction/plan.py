@@ -155,12 +155,12 @@ def plan_moves(
         task_bytes=task_bytes,
         task_bytes_min=min(TASK_BYTES_MIN, task_bytes),
     )
-    found = []
+    moves = []
     for task in tasks:
         wanted = {segments.topic_id for each in task.seq_ranges for segments in each.segment_ranges}
         mine = {topic_id: names[topic_id] for topic_id in sorted(wanted)}
-        found.append(MoveTask(run, next(numbers), mine, task.seq_ranges))
-    return found
+        moves.append(MoveTask(run, next(numbers), mine, task.seq_ranges))
+    return moves
 
 
 def task_of(text: str) -> Task:

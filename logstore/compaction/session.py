@@ -92,16 +92,16 @@ class Session:
 
     def carry_out(self, tasks: Sequence[Task]) -> dict[int, TaskResult]:
         """The results by number of task; nothing is begun for none."""
-        found: dict[int, TaskResult] = {}
+        results: dict[int, TaskResult] = {}
         if not tasks:
-            return found
+            return results
         self.step("tasks")
         for text in self.ports.carrier.carry_out([task.text() for task in tasks]):
             result = result_of(text)
-            found[result.number] = result
+            results[result.number] = result
             self.summary.add_task(result)
             self.step("task done")
-        return found
+        return results
 
     def commit(self, state: TopicState, commit: TableCommit) -> None:
         """Let the table of a topic take `commit`, then its table pointer. Raises `Overtaken`."""

@@ -61,10 +61,10 @@ def _move(
 
     with TaskSegments(store, places_of(task.seq_ranges)) as segments:
         for each in task.seq_ranges:
-            for found in seq_range_batches(each, partial(batches_of, segments), resolve):
-                key = TopicPartition(found.segments.topic_id, found.segments.partition)
-                gathered.setdefault(key, []).append(found)
-                bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(found.data)
+            for batch in seq_range_batches(each, partial(batches_of, segments), resolve):
+                key = TopicPartition(batch.segments.topic_id, batch.segments.partition)
+                gathered.setdefault(key, []).append(batch)
+                bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(batch.data)
 
     def write(key: TopicPartition) -> _Written:
         batches = gathered.pop(key)  # so that its segments can go when it is written

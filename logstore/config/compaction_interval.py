@@ -14,10 +14,10 @@ _TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smh])")
 
 def seconds_of(text: str) -> float:
     """`30s`, `1m`, `2h` in seconds. Raises `ValueError`."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None or float(found[1]) <= 0:
+    match = _TIME.fullmatch(text.strip())
+    if match is None or float(match[1]) <= 0:
         raise ValueError(f"{text!r} is not {FORM}")
-    return float(found[1]) * _UNITS_S[found[2]]
+    return float(match[1]) * _UNITS_S[match[2]]
 
 
 def parse_every(text: str) -> float | None:

@@ -96,10 +96,10 @@ class Catalog:
         for key, row in partitions.items():
             if self._put_row(key, row) and key[0] in self._names:
                 changed.add(self._names[key[0]])
-        found = LeadershipChanges()
+        changes = LeadershipChanges()
         for name in sorted(changed):
-            self._settle(name, found)
-        return found
+            self._settle(name, changes)
+        return changes
 
     def _put_topic_row(self, name: str, row: TopicRow | None) -> bool:
         """Whether `row` is new, and not older than what is known."""
@@ -124,13 +124,13 @@ class Catalog:
             self._rows[key] = row
         return True
 
-    def _settle(self, name: str, found: LeadershipChanges) -> None:
+    def _settle(self, name: str, changes: LeadershipChanges) -> None:
         """Update the topic from its rows."""
         row, known = self._topic_rows.get(name), self.topics.get(name)
         rows = None if row is None else self._rows_of(row)
         if known is not None and (rows is None or row is None or row.topic_id != known.topic_id):
             self._drop(known)
-            found.changed.append(known)
+            changes.changed.append(known)
             known = None
         if row is None or rows is None:
             return
@@ -138,9 +138,9 @@ class Catalog:
             known = Topic(name, row.topic_id, row.configs, row.replicas, rows)
             self.topics[name] = self.topics_by_id[row.topic_id] = known
         known.configs, known.replicas, known.rows = row.configs, row.replicas, rows
-        found.changed.append(known)
+        changes.changed.append(known)
         for number, partition in enumerate(rows):
-            self._judge(known, number, partition, found)
+            self._judge(known, number, partition, changes)
 
     def _rows_of(self, topic: TopicRow) -> list[PartitionRow] | None:
         rows = []
@@ -152,23 +152,23 @@ class Catalog:
         return rows
 
     def _judge(
-        self, topic: Topic, number: int, row: PartitionRow, found: LeadershipChanges
+        self, topic: Topic, number: int, row: PartitionRow, changes: LeadershipChanges
     ) -> None:
         leader = topic.leaders.get(number)
         if leader is not None and row.leader_epoch > leader.leader_epoch:
             del topic.leaders[number]
             leader.retire()
             if not leader.is_released:
-                found.lost.append(leader)
+                changes.lost.append(leader)
             leader = None
         if row.chain != self._chain:
             return
         if leader is None:
-            found.claims.append(LeadershipClaim(topic, number, row))
+            changes.claims.append(LeadershipClaim(topic, number, row))
             return
         leader.follow_row(row)
         if row.target not in (NO_BROKER, self._broker) and not leader.is_released:
-            found.moves.append(Move(topic, leader, row.target))
+            changes.moves.append(Move(topic, leader, row.target))
 
     def _drop(self, topic: Topic) -> None:
         del self.topics[topic.name]

@@ -78,12 +78,12 @@ class DurableTableEnds:
         marks = await runner.run(read_marks())
         asked = {topic_id: marks.get(topic_id, NOTHING_VERIFIED) for topic_id in wanted}
         now_ms = await runner.run(believed_ms())
-        found = await self._tables.held(asked, self._grace_ms, now_ms)
+        held = await self._tables.held(asked, self._grace_ms, now_ms)
         for topic_id in wanted:
-            ends = {key: end for key, end in found.ends.items() if key.topic_id == topic_id}
+            ends = {key: end for key, end in held.ends.items() if key.topic_id == topic_id}
             self._known[topic_id] = _KnownEnds(rows[topic_id], ends)
-        self._troubles = sorted({*self._troubles, *found.troubles})
-        await self._mark(runner, marks, found.verified, rows.keys())
+        self._troubles = sorted({*self._troubles, *held.troubles})
+        await self._mark(runner, marks, held.verified, rows.keys())
         return TableRead(self._ends(), self._troubles, min(wall_ms, now_ms))
 
     def _is_recent(self, now_s: float) -> bool:

@@ -146,9 +146,9 @@ class Followed:
 
     def rows_for_offset(self, offset: int) -> tuple[Rows, int]:
         """Rows in memory and the number of the one that holds `offset`, which must be there."""
-        found = find_offset([self._rows()], offset)
-        assert found is not None, f"offset is not in memory: offset={offset}"
-        return found
+        located = find_offset([self._rows()], offset)
+        assert located is not None, f"offset is not in memory: offset={offset}"
+        return located
 
     def rows_for_time(self, timestamp: int, from_offset: int = 0) -> tuple[Rows, int] | None:
         """Rows in memory and the number of the first with a record at or after `timestamp`.

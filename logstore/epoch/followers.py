@@ -69,7 +69,7 @@ class Followers:
         known = self._topics.get(topic_id, {})
         if not wanted and not known:
             return {}
-        found: dict[int, Followed] = {}
+        partitions: dict[int, Followed] = {}
         for partition, row in wanted.items():
             followed = known.get(partition)
             chain = self._chain(row.chain)
@@ -80,15 +80,15 @@ class Followers:
                 followed.follow_row(row, chain)
             chain.partitions[followed.key] = followed
             self._keep_reading(chain)
-            found[partition] = followed
+            partitions[partition] = followed
         for partition in known.keys() - wanted.keys():
             self._leave(known[partition])
             known[partition].retire()
-        self._topics[topic_id] = found
-        if not found:
+        self._topics[topic_id] = partitions
+        if not partitions:
             del self._topics[topic_id]
         self._forget_some()
-        return dict(found)
+        return dict(partitions)
 
     def chain_state(self, epoch: int) -> ChainState | None:
         """A copy of a chain as far as it was followed, to be read on; None if it was not."""
@@ -116,12 +116,12 @@ class Followers:
         For offsets that no checkpoint covers yet. Not to be changed. Raises as the store does.
         """
         chain = self._chain(epoch)
-        found = chain.epoch_range(key)
-        if found is None or found.end <= offset:
+        epoch_range = chain.epoch_range(key)
+        if epoch_range is None or epoch_range.end <= offset:
             await self._read(chain)
-            found = chain.epoch_range(key)
+            epoch_range = chain.epoch_range(key)
         self._forget_some()
-        return found
+        return epoch_range
 
     def stop(self) -> None:
         """Look no more; what is known stays."""

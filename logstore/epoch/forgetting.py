@@ -67,18 +67,18 @@ async def forget_ended(
     """
     ended = {key: one for key, one in writer.chain.epoch_ranges.items() if key not in led}
     noted = {partition.topic_id for partition in writer.chain.deleted_below}
-    found = Forgettable((), ())
+    forgettable = Forgettable((), ())
     if ended or not noted <= set(live):
-        found = await runner.run(find_forgettable(ended, live, noted))
-    for partition, offset in deleted_below(ended, found, writer.chain.deleted_below).items():
+        forgettable = await runner.run(find_forgettable(ended, live, noted))
+    for partition, offset in deleted_below(ended, forgettable, writer.chain.deleted_below).items():
         writer.note_deleted(partition, offset)
-    for key in found.epoch_ranges:
+    for key in forgettable.epoch_ranges:
         writer.forget(key)
     if len(writer.chain.checkpoints) >= CHECKPOINTS_LISTED_MIN:
         row = await runner.run(read_chain_row(writer.chain.epoch))
         if writer.chain.checkpoints[0] < row.deleted:
             writer.drop_checkpoints(row.deleted)
-    return len(found.epoch_ranges)
+    return len(forgettable.epoch_ranges)
 
 
 async def shorten_rows(
@@ -152,19 +152,19 @@ def find_forgettable(
 
 def deleted_below(
     ended: Mapping[EpochKey, EpochRange],
-    found: Forgettable,
+    forgettable: Forgettable,
     noted: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """What the chain has to say in addition to what it has `noted` already, before `found` of
-    `ended` is forgotten. 0 for partitions of deleted topics.
+    """What the chain has to say in addition to what it has `noted` already, before the
+    `forgettable` of `ended` are forgotten. 0 for partitions of deleted topics.
 
     An epoch range with records is forgotten only when log start has passed its end. One without
     records proves nothing: log start may lie below it.
     """
-    new = {partition: 0 for partition in noted if partition.topic_id in found.deleted}
-    for key in found.epoch_ranges:
+    new = {partition: 0 for partition in noted if partition.topic_id in forgettable.deleted}
+    for key in forgettable.epoch_ranges:
         epoch_range, partition = ended[key], TopicPartition(key.topic_id, key.partition)
-        if key.topic_id not in found.deleted and epoch_range.end > epoch_range.start:
+        if key.topic_id not in forgettable.deleted and epoch_range.end > epoch_range.start:
             known = max(new.get(partition, 0), noted.get(partition, 0))
             if epoch_range.end > known:
                 new[partition] = epoch_range.end
@@ -185,5 +185,5 @@ def is_dropped(key: EpochKey, epoch_range: EpochRange, row: PartitionRow | None)
 
 
 def _read_rows(partitions: Sequence[TopicPartition]) -> Steps[list[PartitionRow | None]]:
-    found = yield from _together([read_partition_row(*one) for one in partitions])
-    return [None if isinstance(one, LogstoreError) else one for one in found]
+    outcomes = yield from _together([read_partition_row(*one) for one in partitions])
+    return [None if isinstance(one, LogstoreError) else one for one in outcomes]

@@ -74,12 +74,12 @@ class LeadershipTransitions:
 
     # What is to be done
 
-    def begin(self, found: LeadershipChanges) -> None:
-        for claim in found.claims:
+    def begin(self, changes: LeadershipChanges) -> None:
+        for claim in changes.claims:
             self._claims[TopicPartition(claim.topic.topic_id, claim.partition)] = claim
-        for move in found.moves:
+        for move in changes.moves:
             self._moves[TopicPartition(move.leader.topic_id, move.leader.partition)] = move
-        if found.claims or found.moves:
+        if changes.claims or changes.moves:
             self._idle.clear()
             self._wake.set()
 

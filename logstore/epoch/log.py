@@ -176,9 +176,9 @@ class Log:
         finally:
             beating.cancel()
         log = Log(runner, me, started, heartbeats, settings, tasks, opened)
-        found = log._catalog.apply(started.update)
+        changes = log._catalog.apply(started.update)
         log._leading.lead_recovered(started.recovered)
-        log._follow_up(found)
+        log._follow_up(changes)
         log._cluster.observe(await runner.run(read_brokers()))
         tasks.create_task(log.writer.run())
         tasks.create_task(log._membership.run())
@@ -187,7 +187,7 @@ class Log:
         await log._flushed()
         taken = {one.topic_id for one in started.recovered}
         await log.publish(
-            [FeedChange(t.name, t.topic_id) for t in found.changed if t.topic_id in taken]
+            [FeedChange(t.name, t.topic_id) for t in changes.changed if t.topic_id in taken]
         )
         return log
 
@@ -256,9 +256,9 @@ class Log:
     def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""
         partitions = {TopicPartition(one.topic_id, one.partition): one.row for one in taken}
-        found = self._catalog.apply(RegistryUpdate(0, {}, partitions))
+        changes = self._catalog.apply(RegistryUpdate(0, {}, partitions))
         self._leading.lead_recovered(taken)
-        self._follow_up(found)
+        self._follow_up(changes)
         self.writer.flush()
 
     def followed_chain(self, epoch: int) -> ChainState | None:
@@ -271,12 +271,12 @@ class Log:
             self._watch.hurry()  # the next news may be that it is ours
         self._follow_up(self._catalog.apply(update))
 
-    def _follow_up(self, found: LeadershipChanges) -> None:
-        self._leading.begin(found)
-        if found.lost:
+    def _follow_up(self, changes: LeadershipChanges) -> None:
+        self._leading.begin(changes)
+        if changes.lost:
             # Our partitions have other leaders: the chain must be sealed. See, rather than wait.
             self._tasks.create_task(self._look_quietly())
-        for topic in found.changed:
+        for topic in changes.changed:
             self._follow(topic)
             self._notify(topic)
 
@@ -371,8 +371,8 @@ class Log:
 
         At least one, rarely all, up to 100,000. Raises `Retryable` where the log has none any more.
         """
-        found = await self._segments.rows(partition, offset)
-        return parts_of_rows(found.rows, found.number, up_to)
+        located = await self._segments.rows(partition, offset)
+        return parts_of_rows(located.rows, located.number, up_to)
 
     async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
         """The same, as a list."""

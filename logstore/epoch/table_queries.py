@@ -67,13 +67,13 @@ def held_in(
     troubles: list[str] = []
     for topic_id, mark in marks.items():
         try:
-            found = _verify(tables, topic_id, mark)
+            outcome = _verify(tables, topic_id, mark)
         except (Corrupt, Refused) as error:
-            found = str(error)
-        if isinstance(found, str):
-            troubles.append(found)
-        elif found is not None:
-            verified[topic_id] = found
+            outcome = str(error)
+        if isinstance(outcome, str):
+            troubles.append(outcome)
+        elif outcome is not None:
+            verified[topic_id] = outcome
     held = held_ends(tables, list(verified), grace_ms, now_ms)
     troubles += held.troubles
     return VerifiedEnds(held.ends, troubles, {} if held.troubles else verified)
@@ -95,8 +95,8 @@ def _verify(tables: "Tables", topic_id: bytes, mark: int) -> int | str | None:
     before = Snapshot(topic_id, NOTHING_VERIFIED)
     try:
         if mark > NOTHING_VERIFIED:
-            found = tables.snapshot(topic_id, version=mark)
-            before = before if found is None else found
+            snapshot = tables.snapshot(topic_id, version=mark)
+            before = before if snapshot is None else snapshot
         facts = tables.commits(topic_id, mark + 1)
     except NotFound:
         return now.version  # the table forgot commits that old: those of a grace must do

@@ -100,12 +100,12 @@ class TopicChanges:
 
     async def _begin_to_lead(self, name: str, update: RegistryUpdate, new: range) -> Topic:
         """Lead our partitions of a topic just created, and notify the other leaders."""
-        found = self._catalog.apply(update)
+        changes = self._catalog.apply(update)
         topic = self._catalog.topics[name]
         ours = [number for number in new if topic.rows[number].chain == self._writer.chain.epoch]
         self._leading.lead_new(topic, ours)
-        found.claims.clear()
-        self._follow_up(found)
+        changes.claims.clear()
+        self._follow_up(changes)
         if ours:
             # A fenced broker may still write rows, but it must not say that it leads the topic.
             # The watch may have claimed them by now, and nothing be open any more.

@@ -80,13 +80,13 @@ class PartitionRow:
 
     @staticmethod
     def of(row: Row) -> "PartitionRow":
-        found = decode_row(PartitionRow, row)
-        if not found.epoch_ranges or found.epoch_ranges[-1][:2] != (
-            found.leader_epoch,
-            found.chain,
+        decoded = decode_row(PartitionRow, row)
+        if not decoded.epoch_ranges or decoded.epoch_ranges[-1][:2] != (
+            decoded.leader_epoch,
+            decoded.chain,
         ):
             raise Corrupt("partition row: its last epoch range is not its leader's")
-        return found if found.replicas else replace(found, replicas=(found.broker,))
+        return decoded if decoded.replicas else replace(decoded, replicas=(decoded.broker,))
 
     @staticmethod
     def new(broker: int, chain: int, replicas: Sequence[int] = ()) -> "PartitionRow":

@@ -61,9 +61,9 @@ class _Attribute(NamedTuple):
 def encode_row(value: Any) -> Row:
     row: dict[str, Value] = {}
     for field_name, name, form, default in _attributes(type(value)):
-        found = getattr(value, field_name)
-        if form.is_kept or default is None or found != default():
-            row[name] = form.encode(found)
+        attribute = getattr(value, field_name)
+        if form.is_kept or default is None or attribute != default():
+            row[name] = form.encode(attribute)
     return row
 
 
@@ -74,13 +74,13 @@ def decode_row(kind: type[T], row: Row) -> T:
         if default is not None and name not in row:
             values[field_name] = default()
             continue
-        found = row.get(name)
-        if not isinstance(found, form.kind):
+        attribute = row.get(name)
+        if not isinstance(attribute, form.kind):
             raise _lacks(name, form.kind)
         try:
-            values[field_name] = form.decode(found)
+            values[field_name] = form.decode(attribute)
         except (AttributeError, TypeError, ValueError) as error:
-            raise Corrupt(f"{kind.__name__} with a bad attribute: {name}={found!r}") from error
+            raise Corrupt(f"{kind.__name__} with a bad attribute: {name}={attribute!r}") from error
     return kind(**values)
 
 
@@ -104,10 +104,10 @@ def _dump(value: Any) -> str:
 
 
 def _id_of(text: str) -> bytes:
-    found = bytes.fromhex(text)
-    if len(found) != ID_BYTES:
-        raise ValueError(f"bytes={len(found)}")
-    return found
+    id_bytes = bytes.fromhex(text)
+    if len(id_bytes) != ID_BYTES:
+        raise ValueError(f"bytes={len(id_bytes)}")
+    return id_bytes
 
 
 def _texts_of(text: str) -> dict[str, str]:
@@ -138,10 +138,10 @@ _KNOWN: dict[type[Any], tuple[_Attribute, ...]] = {}
 
 
 def _attributes(kind: type[Any]) -> tuple[_Attribute, ...]:
-    found = _KNOWN.get(kind)
-    if found is None:
-        found = _KNOWN[kind] = tuple(_attribute(one) for one in fields(kind))
-    return found
+    attributes = _KNOWN.get(kind)
+    if attributes is None:
+        attributes = _KNOWN[kind] = tuple(_attribute(one) for one in fields(kind))
+    return attributes
 
 
 def _attribute(one: "Field[Any]") -> _Attribute:

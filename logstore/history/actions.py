@@ -158,7 +158,7 @@ def _of_kind(part: pa.Table, kind: str) -> Sequence[pa.StructArray]:
     if kind not in part.schema.names:
         return []
     wanted = action_types()[kind]
-    found = []
+    arrays = []
     for chunk in part.column(kind).chunks:
         there = chunk.drop_null()
         has = dict(zip((one.name for one in there.type), there.flatten(), strict=True))
@@ -166,8 +166,8 @@ def _of_kind(part: pa.Table, kind: str) -> Sequence[pa.StructArray]:
             has[one.name].cast(one.type) if one.name in has else pa.nulls(len(there), one.type)
             for one in wanted
         ]
-        found.append(pa.StructArray.from_arrays(columns, fields=list(wanted)))
-    return found
+        arrays.append(pa.StructArray.from_arrays(columns, fields=list(wanted)))
+    return arrays
 
 
 def _without(files: pa.StructArray, paths: set[str]) -> pa.StructArray:

@@ -55,21 +55,21 @@ def decode_checkpoint(parts: Iterable[bytes], topic_id: bytes) -> TableCheckpoin
     """Raises `Corrupt`, and what `decode_add` raises."""
     import pyarrow as pa
 
-    found = TableCheckpoint()
+    checkpoint = TableCheckpoint()
     tables: list[pa.Table] = []
     odd: list[DataFile] = []
     try:
         for part in parts:
             for rows in _rows(part):
-                _decode_rows(rows, topic_id, found, tables, odd)
+                _decode_rows(rows, topic_id, checkpoint, tables, odd)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise Corrupt(
             f"not a checkpoint of a table: table={names.table_key(topic_id)} error={error!r}"
         ) from error
-    if found.protocol is None or found.metadata is None:
+    if checkpoint.protocol is None or checkpoint.metadata is None:
         raise Corrupt(f"a checkpoint without protocol: table={names.table_key(topic_id)}")
-    found.files = _lists(tables, odd)
-    return found
+    checkpoint.files = _lists(tables, odd)
+    return checkpoint
 
 
 def _rows(part: bytes) -> Iterable[pa.RecordBatch]:
@@ -91,19 +91,19 @@ def _below(path: str, leaf: str) -> bool:
 def _decode_rows(
     rows: pa.RecordBatch,
     topic_id: bytes,
-    found: TableCheckpoint,
+    checkpoint: TableCheckpoint,
     tables: list[pa.Table],
     odd: list[DataFile],
 ) -> None:
     for txn in _actions(rows, "txn"):
         if (partition := names.partition_of(txn["appId"], topic_id)) is not None:
-            found.ends[partition] = txn["version"]
+            checkpoint.ends[partition] = txn["version"]
     for protocol in _actions(rows, "protocol"):
-        found.protocol = protocol
+        checkpoint.protocol = protocol
     for metadata in _actions(rows, "metaData"):
         # Maps come as pairs.
         pairs = dict(metadata.get("configuration") or ())
-        found.metadata = {**metadata, "configuration": pairs}
+        checkpoint.metadata = {**metadata, "configuration": pairs}
     plain = _plain_files(rows)
     if plain is None:
         odd += map(decode_add, _actions(rows, "add"))
@@ -168,7 +168,7 @@ def _statistics(stats: pa.Array) -> pa.Table | None:
         return pa.schema(kinds).empty_table()
     lines = "\n".join(text or "{}" for text in stats.to_pylist()).encode()
     try:
-        found = pyarrow.json.read_json(
+        statistics = pyarrow.json.read_json(
             pa.BufferReader(lines),
             read_options=pyarrow.json.ReadOptions(use_threads=False),
             parse_options=pyarrow.json.ParseOptions(
@@ -177,7 +177,7 @@ def _statistics(stats: pa.Array) -> pa.Table | None:
         )
     except pa.ArrowInvalid:
         return None
-    return found if found.num_rows == len(stats) else None
+    return statistics if statistics.num_rows == len(stats) else None
 
 
 def _lists(tables: Sequence[pa.Table], odd: Sequence[DataFile]) -> dict[int, FileList]:

@@ -74,21 +74,21 @@ class Tables:
         """
         log = self._log(topic_id)
         if known is not None and (version is None or known.version <= version):
-            found = log.after(known, version)
-            if found is not None:
-                return found
+            newer = log.after(known, version)
+            if newer is not None:
+                return newer
         return log.snapshot(version)
 
     def create(self, topic_id: bytes, topic_name: str) -> Snapshot:
         """The topic's table, which is made if there is none. Repeatable."""
-        found = self.snapshot(topic_id)
-        if found is None:
+        snapshot = self.snapshot(topic_id)
+        if snapshot is None:
             entry = encode_creation(topic_id, topic_name, delta_schema(), self._clock.now_ms())
             self._store.create_equal(names.entry_key(topic_id, 0), entry)
-            found = self.snapshot(topic_id)
-        if found is None:
+            snapshot = self.snapshot(topic_id)
+        if snapshot is None:
             raise Corrupt(f"a table vanished: table={names.table_key(topic_id)}")
-        return found
+        return snapshot
 
     def commit(self, snapshot: Snapshot, commit: TableCommit) -> Snapshot:
         """Makes `commit` the version after `snapshot`; durable when it returns. One PUT.
@@ -131,11 +131,11 @@ class Tables:
     def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]:
         """Every version from `since_version` on, oldest first. Raises `NotFound`: cleaned away."""
         log = self._log(topic_id)
-        found = [entry.facts for entry in log.entries(since_version)]
-        if not found and since_version <= log.newest():
+        facts = [entry.facts for entry in log.entries(since_version)]
+        if not facts and since_version <= log.newest():
             key = names.entry_key(topic_id, since_version)
             raise NotFound(f"an entry of a table's log was removed: key={key}")
-        return found
+        return facts
 
     def version_at(self, topic_id: bytes, time_ms: int) -> int | None:
         """The newest version committed at `time_ms` or before, None if there is none.
@@ -208,10 +208,10 @@ class Tables:
     def _named_at_age(self, topic_id: bytes, upkeep: LogUpkeep, since_ms: int) -> set[str]:
         """Files of the version that was the newest at `since_ms` by the store's times."""
         version = upkeep.version_stored_before(since_ms)
-        found = None
+        snapshot = None
         with suppress(NotFound):  # cleaned away: the log does not go back so far
-            found = None if version is None else self.snapshot(topic_id, version=version)
-        return set() if found is None else {file.path for file in found.all_files()}
+            snapshot = None if version is None else self.snapshot(topic_id, version=version)
+        return set() if snapshot is None else {file.path for file in snapshot.all_files()}
 
     def _log(self, topic_id: bytes) -> TableLog:
         return TableLog(self._store, topic_id)

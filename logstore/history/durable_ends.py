@@ -41,16 +41,16 @@ def held_ends(
     troubles: list[str] = []
     for topic_id in topic_ids:
         try:
-            found = _held(tables, topic_id, now_ms - grace_ms)
+            held = _held(tables, topic_id, now_ms - grace_ms)
         except NotFound:
             continue  # its log was cleaned, and does not go back a grace: it does when that is over
         except (Corrupt, Refused) as error:
             troubles.append(f"a table cannot be trusted: table={table_key(topic_id)} {error}")
             continue
-        if isinstance(found, str):
-            troubles.append(found)
+        if isinstance(held, str):
+            troubles.append(held)
         else:
-            ends.update((TopicPartition(topic_id, one), end) for one, end in found.items())
+            ends.update((TopicPartition(topic_id, one), end) for one, end in held.items())
     return DurableEnds(ends, troubles)
 
 

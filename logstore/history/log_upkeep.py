@@ -199,5 +199,5 @@ def configuration_of(state: Reconciled) -> dict[str, str]:
 
 def _version_of(key: str) -> int | None:
     """Of an entry, its checksum or a checkpoint; None for what is left alone."""
-    found = _OLD_FILE.fullmatch(key.rpartition("/")[2])
-    return None if found is None else int(found[1])
+    match = _OLD_FILE.fullmatch(key.rpartition("/")[2])
+    return None if match is None else int(match[1])

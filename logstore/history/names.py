@@ -60,8 +60,8 @@ def entry_key(topic_id: bytes, version: int) -> str:
 
 def version_of_entry(key: str) -> int | None:
     """None: not the key of an entry."""
-    found = _ENTRY.fullmatch(key.rpartition("/")[2])
-    return None if found is None else int(found[1])
+    match = _ENTRY.fullmatch(key.rpartition("/")[2])
+    return None if match is None else int(match[1])
 
 
 def last_checkpoint_key(topic_id: bytes) -> str:
@@ -84,8 +84,8 @@ class CheckpointName(NamedTuple):
 
 def checkpoint_of(key: str) -> CheckpointName | None:
     """The checkpoint that an object of the log is, or is a part of."""
-    found = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
-    return None if found is None else CheckpointName(int(found[1]), int(found[3] or 1))
+    match = _CHECKPOINT.fullmatch(key.rpartition("/")[2])
+    return None if match is None else CheckpointName(int(match[1]), int(match[3] or 1))
 
 
 def data_path(partition: int, start: int, end: int, run: str, number: int) -> str:

@@ -117,10 +117,10 @@ class TableFile:
             raise Corrupt(f"not a data file: key={self._key} error={error}") from error
 
     def _bounds(self, group: Any, column: int | None) -> tuple[int | None, int | None]:
-        found = _statistics(group, column)
-        if found is None or not found.has_min_max or not isinstance(found.min, int):
+        statistics = _statistics(group, column)
+        if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
             return None, None  # a column of another type is refused when it is read
-        return found.min, found.max
+        return statistics.min, statistics.max
 
     def _wanted_columns(self, names: dict[str, int]) -> list[int]:
         """Leaves of the wanted columns: `headers` has two."""

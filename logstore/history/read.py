@@ -74,8 +74,8 @@ def read_rows(
         (file for file in files if file.partition == partition),
         key=lambda file: (file.min_offset, file.max_offset),
     )
-    found = reading.rows(ordered, start, end, whole_batches)
-    for table in found:
+    tables = reading.rows(ordered, start, end, whole_batches)
+    for table in tables:
         for rows in table.select(list(columns)).combine_chunks().to_batches():
             yield from _cut(_typed(rows, columns, topic_id), rows_max, bytes_max)
 

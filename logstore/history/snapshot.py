@@ -193,9 +193,9 @@ class Snapshot:
         files = self.files.get(partition, _NO_FILES)
         if not isinstance(files, FileList):
             files = FileList(partition, files)
-        found = files.between(start, end)
+        between = files.between(start, end)
         before = files.before(start) if whole_batches else None
-        return found if before is None else [before, *found]
+        return between if before is None else [before, *between]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ def check_commit(snapshot: Snapshot, commit: TableCommit) -> None:
 def _check_removes(snapshot: Snapshot, commit: TableCommit) -> None:
     for file in commit.removes:
         there = snapshot.files_for(file.partition, file.min_offset, file.min_offset + 1)
-        if all(found.path != file.path for found in there):
+        if all(other.path != file.path for other in there):
             raise TableConflict(f"the table has no such file: path={file.path} run={commit.run}")
 
 

@@ -44,30 +44,30 @@ class TableLog:
         of these are there: raises `Corrupt` if not.
         """
         base = self._base(version)
-        found = self._advanced(base, version)
+        snapshot = self._advanced(base, version)
         for name, error in self.damaged.items():
-            if found.version < name.version:
+            if snapshot.version < name.version:
                 raise error
-        if found.version < 0 and version is None:
+        if snapshot.version < 0 and version is None:
             return None
-        if version is not None and found.version != version:
+        if version is not None and snapshot.version != version:
             raise NotFound(f"no such version: table={self._table} version={version}")
-        check_readable(shown(found), found.rules)
-        return found
+        check_readable(shown(snapshot), snapshot.rules)
+        return snapshot
 
     def after(self, known: Snapshot, version: int | None) -> Snapshot | None:
         """As `snapshot`, beginning with `known`; None if that cannot be gone on with."""
-        found = self._advanced(known, version)
-        if found is known and (version is None or version > known.version):
+        snapshot = self._advanced(known, version)
+        if snapshot is known and (version is None or version > known.version):
             key = names.entry_key(self._topic_id, known.version)
             try:
                 self._store.get_range(key, 0, 1)
             except NotFound:
                 return None  # cleaned away since, and with it perhaps the next one
-        if version is not None and found.version != version:
+        if version is not None and snapshot.version != version:
             return None
-        check_readable(shown(found), found.rules)
-        return found
+        check_readable(shown(snapshot), snapshot.rules)
+        return snapshot
 
     def entry(self, version: int) -> LogEntry | None:
         """None: not there, yet or any more."""
@@ -91,18 +91,18 @@ class TableLog:
     def _each(
         self, read: Callable[[int], _Entry | None], first: int, last: int | None
     ) -> Iterator[_Entry]:
-        found = None if last is not None and first > last else read(first)
-        if found is None:
+        entry = None if last is not None and first > last else read(first)
+        if entry is None:
             return
-        yield found
+        yield entry
         at = first + 1
         with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table-log") as threads:
             while last is None or at <= last:
                 past = at + _TOGETHER if last is None else min(at + _TOGETHER, last + 1)
-                for found in threads.map(read, range(at, past)):
-                    if found is None:
+                for entry in threads.map(read, range(at, past)):
+                    if entry is None:
                         return
-                    yield found
+                    yield entry
                 at = past
 
     def checkpoint_version(self) -> int:
@@ -180,9 +180,9 @@ class TableLog:
         """Of a few versions up to this one, without gaps."""
         versions = range(max(version - _TOGETHER + 1, 0), version + 1)
         with ThreadPoolExecutor(_TOGETHER, thread_name_prefix="table-log") as threads:
-            found = [*threads.map(self.entry, versions)]
+            entries = [*threads.map(self.entry, versions)]
         facts: list[CommitFacts] = []
-        for entry in reversed(found):
+        for entry in reversed(entries):
             if entry is None:
                 break
             facts.insert(0, entry.facts)
@@ -247,19 +247,21 @@ class TableLog:
     def _listed(self, version: int | None) -> Sequence[names.CheckpointName]:
         """Whole checkpoints up to `version`, newest first."""
         keys = [info.key for info in self._store.list(names.log_prefix(self._topic_id))]
-        found = [
+        checkpoints = [
             name for name in whole_checkpoints(keys) if version is None or name.version <= version
         ]
-        if keys and not found and version is None and not self._has(0):
+        if keys and not checkpoints and version is None and not self._has(0):
             raise Corrupt(f"the log of a table has no beginning: table={self._table}")
-        return found
+        return checkpoints
 
     def _checkpoint(self, name: names.CheckpointName) -> Snapshot:
-        found = decode_checkpoint(map(self._store.get, name.keys(self._topic_id)), self._topic_id)
+        checkpoint = decode_checkpoint(
+            map(self._store.get, name.keys(self._topic_id)), self._topic_id
+        )
         rules = TableRules()
-        if found.protocol is not None and found.metadata is not None:
-            rules = rules.with_protocol(found.protocol).with_metadata(found.metadata)
-        return Snapshot(self._topic_id, name.version, found.ends, found.files, rules)
+        if checkpoint.protocol is not None and checkpoint.metadata is not None:
+            rules = rules.with_protocol(checkpoint.protocol).with_metadata(checkpoint.metadata)
+        return Snapshot(self._topic_id, name.version, checkpoint.ends, checkpoint.files, rules)
 
     def _advanced(self, base: Snapshot, version: int | None) -> Snapshot:
         """With the entries after it, all at once: `base` itself if there are none."""
@@ -293,11 +295,11 @@ def whole_checkpoints(keys: Iterable[str]) -> list[names.CheckpointName]:
 
 def _paths_in(base: Snapshot, adds: dict[str, DataFile]) -> set[str]:
     """Paths added although they exist: an owner may have recomputed the statistics of a file."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for file in adds.values():
         there = base.files_for(file.partition, file.min_offset, file.min_offset + 1)
-        found.update(other.path for other in there if other.path == file.path)
-    return found
+        paths.update(other.path for other in there if other.path == file.path)
+    return paths
 
 
 def shown(snapshot: Snapshot) -> str:

@@ -257,8 +257,8 @@ def _range(key: str, start: int, length: int) -> tuple[int, int]:
 
 
 def _infos(page: "Sequence[obstore.ObjectMeta]", prefix: str) -> Iterator[ObjectInfo]:
-    for found in page:
-        key = found["path"]
+    for item in page:
+        key = item["path"]
         if key.startswith(prefix) and is_key(key):  # others were put by others
-            modified_ms = found["last_modified"].timestamp() * 1000
-            yield ObjectInfo(key, found["size"], int(modified_ms))
+            modified_ms = item["last_modified"].timestamp() * 1000
+            yield ObjectInfo(key, item["size"], int(modified_ms))

@@ -175,8 +175,8 @@ def _cause(said: str, source: str) -> str:
     """Why there was no answer, in a few words."""
     if _TIMED_OUT in source:
         return "no answer in time (storage.timeout.ms)"
-    if found := _CAUSES.findall(source):
-        return " ".join("".join(found[-1]).split())
+    if causes := _CAUSES.findall(source):
+        return " ".join("".join(causes[-1]).split())
     return " ".join(_PLACE.sub("", said).split())[:MESSAGE_MAX]
 
 

@@ -112,8 +112,8 @@ class S3Options:
             raise Invalid(f"unknown setting: {unknown[0]}; known: {', '.join(_NAMES)}")
 
         def first(name: str, *variables: str) -> str | None:
-            found = [given.get(name), *map(environment.get, variables)]
-            return next((value.strip() for value in found if value and value.strip()), None)
+            values = [given.get(name), *map(environment.get, variables)]
+            return next((value.strip() for value in values if value and value.strip()), None)
 
         return cls(
             endpoint=first(

@@ -46,8 +46,8 @@ class ThreadedStore:
         await self._run(lambda: self._store.delete(key))
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
-        found = await self._run(lambda: self._store.list(prefix))
-        while page := await self._run(lambda: tuple(islice(found, _LIST_PAGE))):
+        infos = await self._run(lambda: self._store.list(prefix))
+        while page := await self._run(lambda: tuple(islice(infos, _LIST_PAGE))):
             for info in page:
                 yield info
 

@@ -24,10 +24,10 @@ class BrokerNotOver(Retryable):
 
 def remove_broker(broker: int) -> Steps[None]:
     """Raises `UnknownBroker`, `BrokerNotOver`, and as the registry does."""
-    found = yield GetRow(BROKER, str(broker))
-    if found is None:
+    current = yield GetRow(BROKER, str(broker))
+    if current is None:
         raise UnknownBroker(f"no such broker is registered: broker={broker}")
-    row = BrokerRow.of(found)
+    row = BrokerRow.of(current)
     chain = yield from read_chain_row(row.epoch)
     if chain.status is not ChainStatus.SEALED:
         raise BrokerNotOver(f"its chain is not sealed yet: broker={broker} chain={row.epoch}")

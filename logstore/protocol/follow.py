@@ -96,16 +96,14 @@ class Follower:
             return 0
         before = self.state.next_seq
         try:
-            found = yield from read_on(
-                self.state, width=width, segments_max=segments_max, seen=seen
-            )
+            stop = yield from read_on(self.state, width=width, segments_max=segments_max, seen=seen)
         except MissingStateChunk:
             row = yield from self._read_row()
             if row.checkpoint <= self.state.next_seq:
                 raise
             yield from self._enter(row)
             return self.state.next_seq - before
-        is_seal = isinstance(found, Sealed)
+        is_seal = isinstance(stop, Sealed)
         is_row_due = is_seal or (yield from self._is_row_due())
         try:
             if not (is_row_due and (yield from self.read_row())):
@@ -167,7 +165,7 @@ class Follower:
             try:
                 entered = yield from read_chain_at(self._cluster_id, self.epoch, row.checkpoint)
                 entered_at = entered.next_seq
-                found = yield from read_on(entered, width=1)
+                stop = yield from read_on(entered, width=1)
             except (MissingCheckpoint, MissingStateChunk, NotFound):
                 before, row = row, (yield from self._read_row())
                 if row.checkpoint <= before.checkpoint:
@@ -176,7 +174,7 @@ class Follower:
             row = yield from self._read_row()
             if row.trim <= entered.next_seq:
                 self._row_read_at = entered_at
-                self.is_sealed = isinstance(found, Sealed)
+                self.is_sealed = isinstance(stop, Sealed)
                 self._state = entered
                 self.entered_count += 1
                 return

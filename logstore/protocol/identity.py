@@ -102,9 +102,9 @@ def _create_identity(registry: str) -> Steps[Identity]:
         # There already: another's, mine if an answer was lost, or nothing at all: a 409.
         with suppress(AlreadyExists, Retryable, OutcomeUnknown):
             yield Create(CLUSTER_KEY, [mine])
-        found = yield from read_identity()
-        if found is not None:
-            return found
+        identity = yield from read_identity()
+        if identity is not None:
+            return identity
         yield BackOff(attempt)
     raise Refused(f"{CLUSTER_KEY} cannot be created; look at the store, and try again")
 

@@ -65,23 +65,23 @@ class IndexCache:
         self._pages_bytes = 0
 
     def front(self, epoch: int, seq: int) -> Steps[Checkpoint]:
-        found = self._fronts.get((epoch, seq))
-        if found is None:
-            found = yield from read_checkpoint(epoch, seq)
-            self._fronts[epoch, seq] = found
+        front = self._fronts.get((epoch, seq))
+        if front is None:
+            front = yield from read_checkpoint(epoch, seq)
+            self._fronts[epoch, seq] = front
             if len(self._fronts) > self._fronts_max:
                 self._fronts.popitem(last=False)
         else:
             self._fronts.move_to_end((epoch, seq))
-        return found
+        return front
 
     def fronts(self, epoch: int, seqs: Sequence[int]) -> Steps[list[Checkpoint]]:
         """Those of several checkpoints, asked for together; they are not kept."""
         known = [self._fronts.get((epoch, seq)) for seq in seqs]
         places = zip(seqs, known, strict=True)
         missing = [read_checkpoint(epoch, seq) for seq, one in places if one is None]
-        found: Sequence[Checkpoint | LogstoreError] = yield Gather(missing)
-        others = iter(found)
+        outcomes: Sequence[Checkpoint | LogstoreError] = yield Gather(missing)
+        others = iter(outcomes)
         fronts = []
         for one in known:
             front = next(others) if one is None else one
@@ -92,10 +92,10 @@ class IndexCache:
 
     def page(self, checkpoint: Checkpoint, page: IndexPage) -> Steps[bytes]:
         name = (checkpoint.epoch, checkpoint.seq, page.position)
-        found = self._pages.get(name)
-        if found is not None:
+        cached = self._pages.get(name)
+        if cached is not None:
             self._pages.move_to_end(name)
-            return found
+            return cached
         return (yield from self._read_with_neighbours(checkpoint, page))
 
     def warm(self, wanted: Iterable[tuple[Checkpoint, IndexPage]]) -> Steps[None]:
@@ -106,8 +106,8 @@ class IndexCache:
                 read = (checkpoint.epoch, checkpoint.seq, self.read_of(page))
                 near.setdefault(read, (checkpoint, page))
         reads = [_Neighbours.of(*one) for one in near.values()]
-        found: Sequence[bytes | LogstoreError] = yield Gather([one.read() for one in reads])
-        for one, data in zip(reads, found, strict=True):
+        outcomes: Sequence[bytes | LogstoreError] = yield Gather([one.read() for one in reads])
+        for one, data in zip(reads, outcomes, strict=True):
             if isinstance(data, LogstoreError):
                 raise data
             for position, page_bytes in one.whole_pages(data):
@@ -125,9 +125,9 @@ class IndexCache:
         """
         near = _Neighbours.of(checkpoint, page)
         wanted: bytes | None = None
-        for position, found in near.whole_pages((yield from near.read())):
-            self._keep((checkpoint.epoch, checkpoint.seq, position), found)
-            wanted = found if position == page.position else wanted
+        for position, data in near.whole_pages((yield from near.read())):
+            self._keep((checkpoint.epoch, checkpoint.seq, position), data)
+            wanted = data if position == page.position else wanted
         if wanted is None:
             key = checkpoint_key(checkpoint.epoch, checkpoint.seq)
             raise Corrupt(f"index page fails its checksum: key={key} position={page.position}")
@@ -165,9 +165,9 @@ class _Neighbours(NamedTuple):
         """(position, bytes) of those that are as the checkpoint says."""
         for page in self.pages:
             at = page.position - self.begin
-            found = data[at : at + page.byte_count]
-            if len(found) == page.byte_count and crc32c(found) == page.crc:
-                yield page.position, found
+            page_data = data[at : at + page.byte_count]
+            if len(page_data) == page.byte_count and crc32c(page_data) == page.crc:
+                yield page.position, page_data
 
 
 def rows_for_offset(
@@ -252,16 +252,16 @@ def _first_reaching(
     reach: Reach,
 ) -> Steps[Checkpoint | None]:
     low, high = 0, len(checkpoints)
-    found: Checkpoint | None = None
+    first: Checkpoint | None = None
     while low < high:
         middle = (low + high) // 2
         front = yield from front_unless_trimmed(cache, chain, checkpoints[middle])
         summary = None if front is None else front.epoch_ranges.get(key)
         if summary is not None and reach(summary):
-            found, high = front, middle
+            first, high = front, middle
         else:
             low = middle + 1
-    return found
+    return first
 
 
 def fronts_or_trimmed(

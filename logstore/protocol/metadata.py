@@ -40,11 +40,11 @@ def read_topics_by_id() -> Steps[dict[bytes, tuple[str, TopicRow]]]:
 
 def read_partition_rows() -> Steps[list[tuple[TopicPartition, PartitionRow]]]:
     """Every partition row there is, by (topic id, partition)."""
-    found: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Gather(
+    parts: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Gather(
         [_query(pk) for pk in partition_pks()]
     )
     rows = []
-    for part in found:
+    for part in parts:
         if isinstance(part, LogstoreError):
             raise part
         rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in part]

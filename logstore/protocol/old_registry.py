@@ -88,13 +88,13 @@ def check_not_older(led: Led, rows: PartitionRows) -> Steps[None]:
     topics: TopicRows = yield from read_topics_by_id()
     above = leaderships_above(led, rows, topics)
     deletions = yield from read_deletions(above.keys() - topics.keys())
-    for topic_id, (epoch, found) in above.items():
+    for topic_id, (epoch, led_partition) in above.items():
         name, row = topics.get(topic_id, (topic_id.hex(), None))
         fate = fate_of(row, deletion_recorded=topic_id in deletions)
         if fate in (Fate.LIVE, Fate.UNKNOWN):
             raise Refused(
-                f"chain {epoch} has led partition {found.partition} of topic {name} as "
-                f"leader epoch {found.leader_epoch}, which the registry does not know: "
+                f"chain {epoch} has led partition {led_partition.partition} of topic {name} as "
+                f"leader epoch {led_partition.leader_epoch}, which the registry does not know: "
                 f"{OLD_REGISTRY}"
             )
 
@@ -133,11 +133,11 @@ def _check_all_empty(epochs: Collection[int]) -> Steps[None]:
 
 def _read_chains(cluster_id: bytes, epochs: Sequence[int]) -> Steps[list[ChainState]]:
     """Those that can be read."""
-    found: Sequence[ChainState | LogstoreError] = yield Gather(
+    outcomes: Sequence[ChainState | LogstoreError] = yield Gather(
         [read_to_end(cluster_id, epoch) for epoch in epochs]
     )
     chains = []
-    for chain in found:
+    for chain in outcomes:
         if isinstance(chain, ChainState):
             chains.append(chain)
         elif not isinstance(chain, Corrupt):

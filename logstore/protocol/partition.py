@@ -35,19 +35,19 @@ class ChainCheckpoints:
         if known is not None:
             return known
         row = yield from read_chain_row(chain)
-        found = yield from checkpoints_of(self.cache, chain, row.checkpoint)
+        checkpoints = yield from checkpoints_of(self.cache, chain, row.checkpoint)
         if row.status is ChainStatus.SEALED:
-            self._sealed[chain] = found
-        return found
+            self._sealed[chain] = checkpoints
+        return checkpoints
 
 
 def epoch_range_of(epoch_ranges: Sequence[EpochEntry], offset: int) -> EpochEntry:
     """The epoch range that holds `offset`, or would: the last that starts at or below it."""
-    found = epoch_ranges[0]
+    entry = epoch_ranges[0]
     for ref in epoch_ranges:
         if ref.start <= offset:
-            found = ref
-    return found
+            entry = ref
+    return entry
 
 
 def first_in_segments(

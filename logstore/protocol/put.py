@@ -66,9 +66,9 @@ def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | KeyTaken]:
         except (Retryable, Denied):
             must_check = False
         if must_check:
-            found = yield from _read_identity(key, segment.front[:IDENTITY_BYTES])
-            if found is not None:
-                return found
+            other = yield from _read_identity(key, segment.front[:IDENTITY_BYTES])
+            if other is not None:
+                return other
         attempt += 1
         yield BackOff(attempt)
 
@@ -125,8 +125,8 @@ def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
             return True
         except AlreadyExists:
             with suppress(NotFound, Retryable, OutcomeUnknown):  # a 409, or unreadable just now
-                found: bytes = yield GetRange(key, 0, len(data) + 1)
-                return found == data
+                stored: bytes = yield GetRange(key, 0, len(data) + 1)
+                return stored == data
         except (Retryable, OutcomeUnknown):
             if attempt == attempts_max:
                 raise

@@ -88,13 +88,13 @@ def recover(
     A partition whose state cannot be found has the error that says why.
     """
     chains = Chains(cluster_id, sealer, known)
-    found: dict[TopicPartition, PartitionState | LogstoreError] = {}
+    states: dict[TopicPartition, PartitionState | LogstoreError] = {}
     for key, row in wanted.items():
         try:
-            found[key] = yield from _recover_one(chains, key, row)
+            states[key] = yield from _recover_one(chains, key, row)
         except LogstoreError as error:
-            found[key] = error
-    return found
+            states[key] = error
+    return states
 
 
 def _recover_one(chains: Chains, key: TopicPartition, row: PartitionRow) -> Steps[PartitionState]:

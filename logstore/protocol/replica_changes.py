@@ -40,18 +40,18 @@ def change_placement(topic_id: bytes, partition: int, decide: Decide) -> Steps[P
     Raises `UnknownTopic`, `Retryable` after losing many races, and what `decide` does.
     """
     pk, sk = partition_pk(topic_id, partition), partition_sk(topic_id, partition)
-    found: Row | None = yield GetRow(pk, sk)
+    current: Row | None = yield GetRow(pk, sk)
     for attempt in range(1, ATTEMPTS_MAX + 1):
-        if found is None:
+        if current is None:
             raise UnknownTopic(f"no such partition: {partition} of topic_id={topic_id.hex()}")
-        row = PartitionRow.of(found)
+        row = PartitionRow.of(current)
         wanted = decide(row)
         if wanted == Placement.of(row):
             return row
         try:
-            yield UpdateRow(pk, sk, _sets(wanted), _unchanged(row, found))
+            yield UpdateRow(pk, sk, _sets(wanted), _unchanged(row, current))
         except ConditionFailed as failed:
-            found = failed.current
+            current = failed.current
             yield BackOff(attempt)
         else:
             return row
@@ -70,12 +70,12 @@ def change_placements(
     return outcomes
 
 
-def _unchanged(row: PartitionRow, found: Row) -> Sequence[Comparison]:
+def _unchanged(row: PartitionRow, stored: Row) -> Sequence[Comparison]:
     """The leadership and the replica attributes (which old rows may lack)."""
     return [
         Comparison("chain", "=", row.chain),
         Comparison("leader_epoch", "=", row.leader_epoch),
-        *(Comparison(name, "=", found[name]) for name in CHANGED if name in found),
+        *(Comparison(name, "=", stored[name]) for name in CHANGED if name in stored),
     ]
 
 

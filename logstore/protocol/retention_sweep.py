@@ -117,12 +117,12 @@ class _PartitionSweep(NamedTuple):
         ledger = Ledger(self.row.log_start)
         self._read_table(ledger)
         while ledger.wants_more(self.policy, now_ms, OFFSET_MAX):
-            found = yield from locate_offset(
+            located = yield from locate_offset(
                 self.checkpoints, self.topic_id, self.number, self.row.epoch_ranges, ledger.at
             )
-            if found is None:
+            if located is None:
                 break
-            ledger.take(parts_of_rows(found.rows, found.number, OFFSET_MAX), self.policy)
+            ledger.take(parts_of_rows(located.rows, located.number, OFFSET_MAX), self.policy)
         return ledger.decide(self.policy, now_ms, self.row.log_start)
 
     def _read_table(self, ledger: Ledger) -> None:

@@ -117,9 +117,9 @@ def mark_sealed(epoch: int, seal: int) -> Steps[None]:
         yield UpdateRow(CHAIN, chain_sk(epoch), sets, [Comparison("seal", "<", seal)])
     except ConditionFailed as failed:
         if failed.current is None or ChainRow.of(failed.current).seal != seal:
-            found = None if failed.current is None else failed.current.get("seal")
+            actual = None if failed.current is None else failed.current.get("seal")
             raise Corrupt(
-                f"chain is sealed elsewhere: epoch={epoch} seal={seal} seal in its row={found!r}; "
+                f"chain is sealed elsewhere: epoch={epoch} seal={seal} seal in its row={actual!r}; "
                 "run: logstore fsck"
             ) from failed
 
@@ -137,8 +137,8 @@ def _fence(epoch: int) -> Steps[None]:
 def seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
     """Read on to the seal; where there is none, put it at the first free seq."""
     while True:
-        found: Gap | Sealed = yield from read_on(chain)
-        if isinstance(found, Sealed):
+        stop: Gap | Sealed = yield from read_on(chain)
+        if isinstance(stop, Sealed):
             return
         if chain.next_seq == 0:
             raise Corrupt(f"a chain with a row has no opening: epoch={chain.epoch}")
@@ -167,8 +167,8 @@ def _is_cut_short(chain: ChainState) -> Steps[bool]:
     and the row that gave the entry point is older than that trim.
     """
     while True:
-        found = yield from read_on(chain)
-        if isinstance(found, Sealed):
+        stop = yield from read_on(chain)
+        if isinstance(stop, Sealed):
             return False
         end = chain.next_seq
         keys = yield from list_retrying(checkpoints_prefix(chain.epoch))

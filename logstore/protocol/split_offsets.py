@@ -87,13 +87,13 @@ def _by_checkpoint(
     chain: int, checkpoints: Sequence[int], splits: Iterable[ChainSplit]
 ) -> dict[int, list[ChainSplit]]:
     """Groups by checkpoint: a seq is covered by the first checkpoint above it."""
-    found: dict[int, list[ChainSplit]] = {}
+    by_checkpoint: dict[int, list[ChainSplit]] = {}
     for split in splits:
         place = bisect_right(checkpoints, split.seq)
         if place == len(checkpoints):
             raise Corrupt(f"no checkpoint covers a segment: chain={chain} seq={split.seq}")
-        found.setdefault(checkpoints[place], []).append(split)
-    return found
+        by_checkpoint.setdefault(checkpoints[place], []).append(split)
+    return by_checkpoint
 
 
 def _read_together(cache: IndexCache, places: Sequence[_Place]) -> Iterator[list[_Place]]:

@@ -189,17 +189,17 @@ def _take_over_all(
 
 def _chains_to_take(successor: Successor, *, is_alone: bool) -> Steps[list[int]]:
     """Chains of earlier starts that are not sealed, and sealed ones that rows still name."""
-    found = set()
+    epochs = set()
     for sk, row in (yield QueryRows(CHAIN)):
         chain = ChainRow.of(row)
         if chain.status is not ChainStatus.SEALED and (
             is_alone or chain.broker == successor.broker
         ):
-            found.add(int(sk))
+            epochs.add(int(sk))
     for _, partition in (yield from read_partition_rows()):
         if is_alone or partition.broker == successor.broker:
-            found.add(partition.chain)
-    return sorted(epoch for epoch in found if epoch < successor.chain)
+            epochs.add(partition.chain)
+    return sorted(epoch for epoch in epochs if epoch < successor.chain)
 
 
 def _clear_away(cluster_id: bytes, recovered: Recovered) -> Steps[dict[str, TopicRow]]:

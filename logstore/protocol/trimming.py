@@ -84,7 +84,7 @@ def sealed(_epoch: int, row: ChainRow) -> bool:
 
 def only(epoch: int) -> Wanted:
     """One broker's own chain."""
-    return lambda found, row: found == epoch and row.status is ChainStatus.OPEN
+    return lambda chain, row: chain == epoch and row.status is ChainStatus.OPEN
 
 
 def every(_epoch: int, row: ChainRow) -> bool:

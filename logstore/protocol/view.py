@@ -69,10 +69,10 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
         [read_partition_row(*key) for key in keys]
     )
     partitions: dict[TopicPartition, PartitionRow | None] = {}
-    for key, found in zip(keys, rows, strict=True):
-        if isinstance(found, LogstoreError):
-            raise found
-        partitions[key] = found
+    for key, outcome in zip(keys, rows, strict=True):
+        if isinstance(outcome, LogstoreError):
+            raise outcome
+        partitions[key] = outcome
     return RegistryUpdate(version, topics, partitions)
 
 

@@ -126,10 +126,10 @@ def read_front(epoch: int, seq: int) -> Steps[Front]:
 
 def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
     """The state that a leadership-begin or leadership-end entry of chain `epoch` carries."""
-    found = decode_payload(payload)
-    if isinstance(found, bytes):
-        return found
-    reads = [get_retrying(segment_key(epoch, p.seq), p.position, p.length) for p in found]
+    chunks = decode_payload(payload)
+    if isinstance(chunks, bytes):
+        return chunks
+    reads = [get_retrying(segment_key(epoch, p.seq), p.position, p.length) for p in chunks]
     parts: Sequence[bytes | LogstoreError] = yield Gather(reads)
     whole: list[bytes] = []
     for part in parts:
@@ -139,7 +139,7 @@ def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
         if isinstance(part, LogstoreError):
             raise part
         whole.append(part)
-    return join_chunks(found, whole)
+    return join_chunks(chunks, whole)
 
 
 def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:

@@ -46,13 +46,13 @@ def read_fates(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicFate]]:
     """
     rows = yield from read_topics_by_id()
     deletions = yield from read_deletions(topic_ids)
-    found = {}
+    fates = {}
     for topic_id in topic_ids:
         row = rows[topic_id][1] if topic_id in rows else None
         deletion = deletions.get(topic_id)
         fate = fate_of(row, deletion_recorded=deletion is not None)
-        found[topic_id] = TopicFate(fate, deletion)
-    return found
+        fates[topic_id] = TopicFate(fate, deletion)
+    return fates
 
 
 def read_deletions(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicRecord]]:
@@ -61,11 +61,11 @@ def read_deletions(topic_ids: Collection[bytes]) -> Steps[dict[bytes, TopicRecor
     Raises `Corrupt` or `Refused` for a record that cannot be read, and as stores do.
     """
     asked = sorted(topic_ids)
-    found: Sequence[TopicRecord | LogstoreError | None] = yield Gather(
+    records: Sequence[TopicRecord | LogstoreError | None] = yield Gather(
         [_read_deletion(topic_id) for topic_id in asked]
     )
     deletions = {}
-    for topic_id, record in zip(asked, found, strict=True):
+    for topic_id, record in zip(asked, records, strict=True):
         if isinstance(record, LogstoreError):
             raise record
         if record is not None:
@@ -101,11 +101,11 @@ def judge_half_done(cluster_id: bytes, topic_id: bytes) -> Steps[Ruling]:
 def find_led(cluster_id: bytes, topic_ids: Collection[bytes]) -> Steps[set[bytes]]:
     """Those of these topics of which any chain has an epoch range."""
     rows = [(int(sk), ChainRow.of(row)) for sk, row in (yield QueryRows(CHAIN))]
-    found: Sequence[set[bytes] | LogstoreError] = yield Gather(
+    outcomes: Sequence[set[bytes] | LogstoreError] = yield Gather(
         [_topics_in(cluster_id, epoch, row) for epoch, row in rows]
     )
     led = set()
-    for some in found:
+    for some in outcomes:
         if isinstance(some, LogstoreError):
             raise some
         led |= some.intersection(topic_ids)

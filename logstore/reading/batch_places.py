@@ -82,15 +82,15 @@ class BatchPlaces:
 
 def joined(batches: Iterable[PlacedBatch]) -> list[JoinedBatches]:
     """Requests for `batches` of one object, which come by place."""
-    found: list[JoinedBatches] = []
+    runs: list[JoinedBatches] = []
     for batch in batches:
         end = batch.at + batch.length
-        if found and batch.at - found[-1].end <= GAP_BYTES_MAX:
-            last = found[-1]
-            found[-1] = JoinedBatches(last.start, max(last.end, end), [*last.batches, batch])
+        if runs and batch.at - runs[-1].end <= GAP_BYTES_MAX:
+            last = runs[-1]
+            runs[-1] = JoinedBatches(last.start, max(last.end, end), [*last.batches, batch])
         else:
-            found.append(JoinedBatches(batch.at, end, [batch]))
-    return found
+            runs.append(JoinedBatches(batch.at, end, [batch]))
+    return runs
 
 
 def is_whole(requests: Iterable[JoinedBatches], object_bytes: int) -> bool:

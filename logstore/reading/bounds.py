@@ -27,7 +27,7 @@ def ranges_of(
 
     Raises `Invalid` for a bound that means nothing, `Refused` for offsets that are not there.
     """
-    found = []
+    ranges = []
     begins, ends = (
         _by_partition("start", topic, extent, start),
         _by_partition("end", topic, extent, end),
@@ -43,8 +43,8 @@ def ranges_of(
         if first > beyond:
             raise Invalid(f"the start is after the end: {where} start={first} end={beyond}")
         if first < beyond:
-            found.append(OffsetRange(topic, extent.topic_id, number, first, beyond))
-    return found
+            ranges.append(OffsetRange(topic, extent.topic_id, number, first, beyond))
+    return ranges
 
 
 def _by_partition(
@@ -75,8 +75,8 @@ def _offset(
     if bound == "latest":
         return there.end
     if isinstance(bound, datetime):
-        found = offset_for_time(_time_ms(bound, what))
-        return there.end if found is None else found
+        offset = offset_for_time(_time_ms(bound, what))
+        return there.end if offset is None else offset
     if type(bound) is not int:
         raise Invalid(f"{what} means nothing: {bound!r}; {_FORMS}")
     if not there.start <= bound <= there.end:

@@ -76,10 +76,10 @@ class SegmentCache:
         """The body of a segment, fetched once however many ask. Raises as the store does."""
         place = (epoch, seq)
         while True:
-            found = self.peek(epoch, seq)
-            if found is not None:
+            body = self.peek(epoch, seq)
+            if body is not None:
                 self.hit_count += 1
-                return found
+                return body
             loading = self._loading.get(place)
             if loading is None:
                 return await self._load(place)

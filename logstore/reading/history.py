@@ -198,8 +198,8 @@ class History:
 
         version = await self._lowest_version(partition.topic_id)
         wanted = TableRequest(partition.topic_id, partition.partition, start, end, version)
-        found = await self._begin(lambda reader: reader.first_at_or_after(wanted, timestamp))
-        return None if found is None else FoundRecord(*found)
+        record = await self._begin(lambda reader: reader.first_at_or_after(wanted, timestamp))
+        return None if record is None else FoundRecord(*record)
 
     async def latest(self, partition: Readable, start: int, end: int) -> FoundRecord | None:
         """The record in [start, end) with the largest timestamp. Raises the same."""
@@ -207,8 +207,8 @@ class History:
 
         version = await self._lowest_version(partition.topic_id)
         wanted = TableRequest(partition.topic_id, partition.partition, start, end, version)
-        found = await self._begin(lambda reader: reader.latest(wanted))
-        return None if found is None else FoundRecord(*found)
+        record = await self._begin(lambda reader: reader.latest(wanted))
+        return None if record is None else FoundRecord(*record)
 
     async def table_end(self, partition: Readable) -> int | None:
         """Table end by the table pointer, which may lag a little behind the table; None: no

@@ -172,11 +172,11 @@ class LogMetadata:
         held = self._held(key, view.log_start, view.end)
         if held is None:
             return self._retry(self._log().offset_for_time, key, view, time_ms)
-        found = self._retry(
+        offset = self._retry(
             first_offset_at_or_after, self._log().objects, held, held.files, time_ms
         )
-        if found is not None or held.end == view.end:
-            return found
+        if offset is not None or held.end == view.end:
+            return offset
         return self._retry(self._log().offset_for_time, key, view, time_ms, held.end)
 
     def _poll(self, now_s: float) -> Extents:

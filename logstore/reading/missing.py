@@ -168,22 +168,22 @@ class Search:
         start = self._readable(key, row, start, wanted.end)
         if row is None or start >= wanted.end:
             return None
-        found = self._in_table(key, start, wanted.end)
-        if found is None or found.end < wanted.end:
+        table_part = self._in_table(key, start, wanted.end)
+        if table_part is None or table_part.end < wanted.end:
             raise Corrupt(
                 f"a table has lost its end: topic={self._topics[key.topic_id]} "
                 f"partition={key.partition} offset={start} to {wanted.end - 1}; was it overwritten?"
             )
-        return found
+        return table_part
 
     def _in_table(self, key: TopicPartition, start: int, end: int) -> TableRange | None:
         """As `table_range`. Raises `Refused` if records from `start` on were deleted before the
         table was read: the gap they leave there looks like one of control batches.
         """
-        found = table_range(self._snapshot(key), key.partition, start, end)
-        if found is not None and self._fail_on_data_loss:
+        table_part = table_range(self._snapshot(key), key.partition, start, end)
+        if table_part is not None and self._fail_on_data_loss:
             self._readable(key, self._rows.partition_row(key), start, end)
-        return found
+        return table_part
 
     def _readable(self, key: TopicPartition, row: PartitionRow | None, start: int, end: int) -> int:
         """`start`, or log start if that is above and the query may go on there."""
@@ -207,10 +207,10 @@ class Search:
     ) -> int:
         """Where offsets [start, end) begin in the seq range; above the segment that is gone."""
         try:
-            found = self._rows.segment_ranges(key, row, start, end)
+            ranges = self._rows.segment_ranges(key, row, start, end)
         except Corrupt as fault:
             raise self._missing(gone, key, start) from fault
-        first_seq = min(segments.first_seq for segments in found)
+        first_seq = min(segments.first_seq for segments in ranges)
         if not gone.seq < first_seq <= seq_range.last_seq:
             raise self._missing(gone, key, start)
         return first_seq

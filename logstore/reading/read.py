@@ -165,13 +165,13 @@ class Reader:
         """
         if offset >= up_to:
             return Chunk((), 0, offset)
-        found = await self.rows(partition, offset)
-        plan = _plan(found.rows, found.number, up_to, bytes_max, SEGMENTS_MAX)
+        located = await self.rows(partition, offset)
+        plan = _plan(located.rows, located.number, up_to, bytes_max, SEGMENTS_MAX)
         if consumer is None:
-            return await self._load(found.chain, plan)
+            return await self._load(located.chain, plan)
         began_s = self._runner.clock.monotonic_s()
         self.ahead.note(consumer, partition, offset, plan.end_offset, up_to)
-        chunk = await self._load(found.chain, plan)
+        chunk = await self._load(located.chain, plan)
         waited_s = self._runner.clock.monotonic_s() - began_s
         self.ahead.note_wait(consumer, partition, waited_s)
         return chunk
@@ -208,9 +208,9 @@ class Reader:
             if offset >= partition.first_offset_in_memory:
                 rows, number = partition.rows_for_offset(offset)
                 return FoundRows(partition.key, partition.epoch_ranges[-1].chain, rows, number)
-            found = await self._rows_elsewhere(partition, offset)
-            if found is not None:
-                return found
+            located = await self._rows_elsewhere(partition, offset)
+            if located is not None:
+                return located
         await self._check_not_trimmed(partition, offset)
         raise Corrupt(
             f"no index row for an offset: topic={partition.topic_id.hex()} "
@@ -237,11 +237,11 @@ class Reader:
         ref = epoch_range_of(partition.epoch_ranges, offset)
         key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         known = await self._runner.run(self._checkpoints.of(ref.chain))
-        found = await self._runner.run(
+        located = await self._runner.run(
             rows_for_offset(self._checkpoints.cache, ref.chain, known, key, offset)
         )
-        if found is not None or _is_current(partition, ref):
-            return found
+        if located is not None or _is_current(partition, ref):
+            return located
         epoch_range = await self._followers.epoch_range(ref.chain, key, offset)
         here = None if epoch_range is None else find_offset([epoch_range.rows], offset)
         return None if here is None else FoundRows(key, ref.chain, *here)
@@ -252,18 +252,18 @@ class Reader:
         self, partition: Readable, timestamp: int, up_to: int, from_offset: int
     ) -> FoundRecord | None:
         """The first record at or after `timestamp` (ms) in [`from_offset`, `up_to`), if any."""
-        found = await self._rows_for_time(partition, timestamp, from_offset)
-        if found is None or row_at(found.rows, found.number).base_offset >= up_to:
+        located = await self._rows_for_time(partition, timestamp, from_offset)
+        if located is None or row_at(located.rows, located.number).base_offset >= up_to:
             return None
-        row = row_at(found.rows, found.number)
-        batch = await self._batch(found)
+        row = row_at(located.rows, located.number)
+        batch = await self._batch(located)
         record = await _in_thread(
             partial(first_record_at_or_after, batch, timestamp, from_offset=from_offset)
         )
         if record is None and row.base_offset < from_offset <= row.last_offset:
             # Log start lies in this batch, and only records below it are late enough.
             return await self.record_at_time(partition, timestamp, up_to, row.last_offset + 1)
-        return None if record is None else FoundRecord(*record, found.key.leader_epoch)
+        return None if record is None else FoundRecord(*record, located.key.leader_epoch)
 
     async def _rows_for_time(
         self, partition: Readable, timestamp: int, from_offset: int
@@ -273,9 +273,9 @@ class Reader:
             end = _end_of(epoch_ranges, number)
             if end is not None and end <= max(ref.start, from_offset):
                 continue
-            found = await self._rows_of_epoch_range(partition, ref, end, timestamp, from_offset)
-            if found is not None:
-                return found
+            located = await self._rows_of_epoch_range(partition, ref, end, timestamp, from_offset)
+            if located is not None:
+                return located
         return None
 
     async def _rows_of_epoch_range(
@@ -284,14 +284,14 @@ class Reader:
         """Of one epoch range, from `offset` on. Raises `Retryable`."""
         for _ in range(READS_MAX):
             known = await self._runner.run(self._checkpoints.of(ref.chain))
-            found = await self._runner.run(
+            located = await self._runner.run(
                 self._checkpointed_for_time(partition, ref, known, timestamp, offset)
             )
-            if found is not None:
-                return found
-            found = await self._beyond_for_time(partition, ref, end, known, timestamp, offset)
+            if located is not None:
+                return located
+            located = await self._beyond_for_time(partition, ref, end, known, timestamp, offset)
             if known == await self._runner.run(self._checkpoints.of(ref.chain)):
-                return found
+                return located
             # Rows moved from memory into a checkpoint between the two look-ups: retry.
         raise _keeps_changing(ref.chain)
 
@@ -344,11 +344,11 @@ class Reader:
             largest, at = await self._max_timestamp_from(partition, from_offset, up_to)
         if largest <= above:
             return None
-        found = await self.rows(partition, max(at, from_offset))
-        batch, row = await self._batch(found), row_at(found.rows, found.number)
+        located = await self.rows(partition, max(at, from_offset))
+        batch, row = await self._batch(located), row_at(located.rows, located.number)
         look_up = partial(record_with_max_timestamp, batch, from_offset=from_offset)
         record = await _in_thread(look_up)
-        best = None if record is None else FoundRecord(*record, found.key.leader_epoch)
+        best = None if record is None else FoundRecord(*record, located.key.leader_epoch)
         if best is not None and best.timestamp <= above:
             best = None
         if row.base_offset < from_offset and row.last_offset + 1 < up_to:
@@ -364,11 +364,11 @@ class Reader:
         """(timestamp, offset in its batch) by the rows of all batches from `offset` on."""
         best = (-1, -1)
         while offset < up_to:
-            found = await self.rows(partition, offset)
-            rows = bytes(found.rows)[found.number * ROW.size :]
+            located = await self.rows(partition, offset)
+            rows = bytes(located.rows)[located.number * ROW.size :]
             largest = await _in_thread(partial(max_timestamp_below, [rows], up_to))
             best = max(best, largest or best, key=lambda one: one[0])
-            offset = found.end_offset
+            offset = located.end_offset
         return best
 
     async def _max_timestamp(self, partition: Readable, up_to: int) -> tuple[int, int]:
@@ -376,10 +376,10 @@ class Reader:
         best = (-1, -1)
         epoch_ranges = partition.epoch_ranges  # the row may drop some during this look-up
         for number, ref in enumerate(epoch_ranges):
-            found = await self._max_timestamps_of(
+            candidates = await self._max_timestamps_of(
                 partition, ref, _end_of(epoch_ranges, number), up_to
             )
-            best = max(best, *found, key=lambda one: one[0])
+            best = max(best, *candidates, key=lambda one: one[0])
         return best
 
     async def _max_timestamps_of(
@@ -391,15 +391,15 @@ class Reader:
         key = EpochKey(partition.topic_id, partition.partition, ref.leader_epoch)
         for _ in range(READS_MAX):
             known = await self._runner.run(self._checkpoints.of(ref.chain))
-            found = [await self._max_timestamp_in(ref.chain, known, key)]
+            candidates = [await self._max_timestamp_in(ref.chain, known, key)]
             if end is None:
-                found.append(partition.max_timestamp_below(up_to))
+                candidates.append(partition.max_timestamp_below(up_to))
             elif end > ref.start and not await self._is_checkpointed(ref.chain, known, key, end):
                 epoch_range = await self._followers.epoch_range(ref.chain, key, end - 1)
                 if epoch_range is not None:
-                    found.append((epoch_range.max_timestamp, epoch_range.max_timestamp_offset))
+                    candidates.append((epoch_range.max_timestamp, epoch_range.max_timestamp_offset))
             if known == await self._runner.run(self._checkpoints.of(ref.chain)):
-                return found
+                return candidates
         raise _keeps_changing(ref.chain)
 
     async def _max_timestamp_in(
@@ -424,10 +424,10 @@ class Reader:
         cache = self._checkpoints.cache
         return await self._runner.run(front_unless_trimmed(cache, chain, checkpoint))
 
-    async def _batch(self, found: FoundRows) -> memoryview:
-        """The batch of the first of `found`'s rows."""
-        row = row_at(found.rows, found.number)
-        body = await self._cache.body(found.chain, row.seq)
+    async def _batch(self, located: FoundRows) -> memoryview:
+        """The batch of the first of the `located` rows."""
+        row = row_at(located.rows, located.number)
+        body = await self._cache.body(located.chain, row.seq)
         return body[row.position : row.position + row.length]
 
 

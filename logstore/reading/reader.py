@@ -207,8 +207,8 @@ class LogReader:
         first = view.row.epoch_ranges[0].start
         if start < min(first, view.end):
             raise BelowTrimPoint(f"epoch ranges are no longer listed: offset={start} first={first}")
-        found = self._log.runner.run(self._offset_for_time(key, view, timestamp, start))
-        return None if found is None else max(found, start)
+        offset = self._log.runner.run(self._offset_for_time(key, view, timestamp, start))
+        return None if offset is None else max(offset, start)
 
     def _follower(self, chain: int) -> Follower:
         if chain not in self._followers:
@@ -285,10 +285,10 @@ class LogReader:
             if here is not None:
                 return row_at(*here).seq
         checkpoints = yield from self._known_checkpoints(ref.chain)
-        found = yield from rows_for_offset(
+        located = yield from rows_for_offset(
             self._checkpoints.cache, ref.chain, checkpoints, epoch_range_key, offset
         )
-        if found is None:
+        if located is None:
             row = yield from read_partition_row(*key)
             if row is None or all(ref.leader_epoch != one.leader_epoch for one in row.epoch_ranges):
                 raise BelowTrimPoint(
@@ -303,7 +303,7 @@ class LogReader:
                 f"offset is nowhere in its chain: topic={key.topic_id.hex()} "
                 f"partition={key.partition} offset={offset} chain={ref.chain}"
             )
-        return row_at(found.rows, found.number).seq
+        return row_at(located.rows, located.number).seq
 
     def _enter(self, chain: int) -> Steps[Follower | None]:
         """A follower of `chain`, unless it is sealed: then its checkpoints hold all of it.
@@ -375,10 +375,10 @@ class LogReader:
                 self._checkpoints.cache, chain, known, mine - recent
             )
             ends.update(((chain, split), end) for split, end in older.items())
-        found = (
+        split_ends = (
             (split.segments, ends[split.segments.chain, chain_split(split)]) for split in splits
         )
-        return [min(max(end, segments.start), segments.end) for segments, end in found]
+        return [min(max(end, segments.start), segments.end) for segments, end in split_ends]
 
     def _offset_for_time(
         self, key: TopicPartition, view: PartitionView, timestamp: int, start: int
@@ -389,7 +389,7 @@ class LogReader:
                 continue
             epoch_range_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
             checkpoints = yield from self._known_checkpoints(ref.chain)
-            found = yield from rows_for_time(
+            located = yield from rows_for_time(
                 self._checkpoints.cache,
                 ref.chain,
                 checkpoints,
@@ -397,7 +397,7 @@ class LogReader:
                 timestamp,
                 start,
             )
-            row = None if found is None else row_at(found.rows, found.number)
+            row = None if located is None else row_at(located.rows, located.number)
             if row is None and ref.chain in self._followers:
                 epoch_range = self._followers[ref.chain].state.epoch_ranges.get(epoch_range_key)
                 here = (

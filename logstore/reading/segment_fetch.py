@@ -111,9 +111,9 @@ def _batches_in(data: bytes, chain: int, seq: int, wanted: _Wanted) -> Iterator[
             f"segment cut short: chain={chain} seq={seq} bytes={len(data)} "
             f"need={index.header.body_at + index.header.body_bytes}"
         )
-    found = list(_wanted_entries(index, chain, seq, wanted))
-    wanted_bytes = sum(entry.length for _, entry in found)
-    for segments, entry in found:
+    entries = list(_wanted_entries(index, chain, seq, wanted))
+    wanted_bytes = sum(entry.length for _, entry in entries)
+    for segments, entry in entries:
         batch = body[entry.position : entry.position + entry.length]
         _check_stamps(batch, chain, seq, segments, entry.base_offset)
         if wanted_bytes * COPIED_SHARE < len(data):

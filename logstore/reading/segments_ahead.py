@@ -180,22 +180,22 @@ class SegmentsAhead:
         try:
             while self._may_add_more(reader):
                 reader.planned_to = max(reader.planned_to, reader.begin)
-                found = await self._find_rows(reader.partition, reader.planned_to)
-                if not self._add_segments(reader, found):
+                located = await self._find_rows(reader.partition, reader.planned_to)
+                if not self._add_segments(reader, located):
                     return
         except LogstoreError:
             return  # the fetch that comes there meets it too
         finally:
             reader.is_looking = False
 
-    def _add_segments(self, reader: _SequentialReader, found: FoundRows) -> bool:
+    def _add_segments(self, reader: _SequentialReader, located: FoundRows) -> bool:
         """Whether all of those that are found were added."""
-        number, count = found.number, row_count(found.rows)
+        number, count = located.number, row_count(located.rows)
         while number < count:
-            first = row_at(found.rows, number)
-            after = first_row_for_seq(found.rows, first.seq + 1)
-            last = row_at(found.rows, after - 1)
-            place = (found.chain, first.seq)
+            first = row_at(located.rows, number)
+            after = first_row_for_seq(located.rows, first.seq + 1)
+            last = row_at(located.rows, after - 1)
+            place = (located.chain, first.seq)
             size = max(last.position + last.length, self._segment_bytes)
             now_s = self._clock.monotonic_s()
             is_wanted = not reader.is_over and first.base_offset < reader.up_to and not first.place

@@ -34,9 +34,9 @@ def seq_range_batches(
     rest: SeqRange | None = seq_range
     while rest is not None:
         try:
-            for found in read(rest):
-                reached[found.segments] = found.last_offset + 1
-                yield found
+            for batch in read(rest):
+                reached[batch.segments] = batch.last_offset + 1
+                yield batch
             return
         except SegmentGone as gone:
             if resolve is None:

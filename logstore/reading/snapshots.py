@@ -49,20 +49,20 @@ class SnapshotCache:
         known = self._known.get(topic_id)
         if known is not None and known.version >= version:
             return known
-        found = self.newest(topic_id)
-        if found is None or found.version < version:
-            there = "nothing" if found is None else f"version {found.version}"
+        snapshot = self.newest(topic_id)
+        if snapshot is None or snapshot.version < version:
+            there = "nothing" if snapshot is None else f"version {snapshot.version}"
             raise Corrupt(
                 f"a table does not match its table pointer: topic={topic_id.hex()} "
                 f"version={version} there={there}; was it deleted or overwritten?"
             )
-        return found
+        return snapshot
 
     def newest(self, topic_id: bytes) -> Snapshot | None:
         """The table as it is now, whatever table pointers say; None without a table."""
         if self._log is None:
             self._log = self._open_log()
-        found = self._log.snapshot(topic_id, known=self._known.get(topic_id))
-        if found is not None:
-            self._known[topic_id] = found
-        return found
+        snapshot = self._log.snapshot(topic_id, known=self._known.get(topic_id))
+        if snapshot is not None:
+            self._known[topic_id] = snapshot
+        return snapshot

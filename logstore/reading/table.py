@@ -93,10 +93,10 @@ class TableReader:
         It ends with the batch that reaches `bytes_max`, or with a file.
         """
         wanted = TableRequest(stream.topic_id, stream.partition, offset, offset + 1, version)
-        found = self._look(
+        batches = self._look(
             wanted, lambda snapshot: self._read_run(stream, offset, snapshot, bytes_max)
         )
-        return TableBatches(offset, offset, version) if found is None else found
+        return TableBatches(offset, offset, version) if batches is None else batches
 
     def _read_run(
         self, stream: Stream, offset: int, snapshot: Snapshot, bytes_max: int
@@ -160,13 +160,13 @@ class TableReader:
         def look_at(snapshot: Snapshot) -> tuple[TimedRecord | None]:
             return (look(snapshot.files_for(partition, start, end)),)
 
-        found = self._look(wanted, look_at)
-        if found is None:
+        answer = self._look(wanted, look_at)
+        if answer is None:
             raise NotFound(
                 "the topic's table does not reach to where segments begin: "
                 f"topic={wanted.topic_id.hex()} partition={partition} segments_begin={end}"
             )
-        return found[0]
+        return answer[0]
 
     # Snapshots
 
@@ -201,14 +201,14 @@ class TableReader:
             with self._lock:
                 before = self._snapshots.get(wanted.topic_id)
             self.refresh_count += 1
-            found = self._tables.snapshot(wanted.topic_id, known=before)
+            snapshot = self._tables.snapshot(wanted.topic_id, known=before)
             with self._lock:
                 self._snapshots.pop(wanted.topic_id, None)
-                if found is not None:
-                    self._snapshots[wanted.topic_id] = found
+                if snapshot is not None:
+                    self._snapshots[wanted.topic_id] = snapshot
                 if len(self._snapshots) > SNAPSHOTS_MAX:
                     self._snapshots.popitem(last=False)
-            return found
+            return snapshot
 
     def _kept(self, wanted: TableRequest) -> Snapshot | None:
         with self._lock:

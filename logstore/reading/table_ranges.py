@@ -64,16 +64,16 @@ def work_units(ranges: Iterable[TableRange]) -> Iterator[WorkUnit]:
 
 def joined(parts: Iterable[TableRange]) -> list[TableRange]:
     """The same offsets in as few ranges as can be, where neighbours stand beside each other."""
-    found: list[TableRange] = []
+    ranges: list[TableRange] = []
     for part in parts:
-        last = found[-1] if found else None
+        last = ranges[-1] if ranges else None
         if last is not None and _is_next(last, part):
             known = {file.path for file in last.files}
             files = last.files + tuple(file for file in part.files if file.path not in known)
-            found[-1] = replace(last, end=part.end, files=files)
+            ranges[-1] = replace(last, end=part.end, files=files)
         else:
-            found.append(part)
-    return found
+            ranges.append(part)
+    return ranges
 
 
 def _work_units_of(one: TableRange) -> Iterator[WorkUnit]:

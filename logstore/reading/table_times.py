@@ -81,9 +81,9 @@ def _first_at_or_after(
         if _latest_possible(file) < timestamp:
             continue
         for rows in _rows(store, wanted, file, end):
-            found = rows.filter(pc.greater_equal(rows.column("timestamp_ms"), since))
-            if found.num_rows:
-                best = _found(file, found, 0)
+            matches = rows.filter(pc.greater_equal(rows.column("timestamp_ms"), since))
+            if matches.num_rows:
+                best = _found(file, matches, 0)
                 break
     return best
 
@@ -103,9 +103,9 @@ def latest(
             if not largest.is_valid:
                 continue
             number = pc.index(rows.column("timestamp_ms"), largest).as_py()
-            found = _found(file, rows, number)
-            if best is None or (-found.timestamp, found.offset) < (-best.timestamp, best.offset):
-                best = found
+            row = _found(file, rows, number)
+            if best is None or (-row.timestamp, row.offset) < (-best.timestamp, best.offset):
+                best = row
     return None if best is None else _with_epoch(store, wanted, best)
 
 
@@ -127,8 +127,8 @@ def _found(file: DataFile, rows: pa.RecordBatch, number: int) -> _FoundRow:
     return _FoundRow(file, offset, timestamp)
 
 
-def _with_epoch(store: BlockingObjectStore, wanted: SearchRange, found: _FoundRow) -> TimedRecord:
-    file, offset, timestamp = found
+def _with_epoch(store: BlockingObjectStore, wanted: SearchRange, row: _FoundRow) -> TimedRecord:
+    file, offset, timestamp = row
     rows = read_rows(store, wanted.topic_id, [file], wanted.partition, offset, offset + 1, [EPOCH])
     epochs = [some.column(EPOCH)[0].as_py() for some in rows]
     epoch = epochs[0] if epochs and epochs[0] is not None else NO_EPOCH

@@ -116,16 +116,16 @@ class _TaskRows:
         found_in_order = chain.from_iterable(
             seq_range_batches(seq_range, read, resolve) for seq_range in seq_ranges
         )
-        for found in found_in_order:
-            if isinstance(found, TableRange):
+        for part in found_in_order:
+            if isinstance(part, TableRange):
                 yield from _decode_all(gathered, self._topics, self._columns)
                 gathered, gathered_bytes = {}, 0
-                yield from self._of_table(found)
+                yield from self._of_table(part)
                 continue
-            wanted = found.segments
+            wanted = part.segments
             epoch_range = (wanted.topic_id, wanted.partition, wanted.leader_epoch)
-            gathered.setdefault(epoch_range, []).append(found)
-            gathered_bytes += len(found.data)
+            gathered.setdefault(epoch_range, []).append(part)
+            gathered_bytes += len(part.data)
             if gathered_bytes >= GATHERED_BYTES_MAX:
                 yield from _decode_all(gathered, self._topics, self._columns)
                 gathered, gathered_bytes = {}, 0
@@ -143,7 +143,7 @@ class _TaskRows:
             ) from fault
 
     def _of_table(self, part: TableRange) -> Iterator[pa.RecordBatch]:
-        found = table_rows(
+        tables = table_rows(
             self._store,
             part,
             _stored(self._columns),
@@ -153,7 +153,7 @@ class _TaskRows:
         )
         topic = self._topics[part.topic_id]
         try:
-            for rows in found:
+            for rows in tables:
                 yield _with_place(rows, topic, part.partition, self._columns)
         except Corrupt as fault:
             raise Corrupt(f"{fault}; read from the table of topic={topic}; {WHAT_TO_DO}") from fault
@@ -176,16 +176,16 @@ def _decode(
     try:
         yield from _decode_together(batches, columns, topic)
     except CorruptBatch as error:
-        for found in batches:
+        for batch in batches:
             try:
-                for _ in _decode_together([found], columns, topic):
+                for _ in _decode_together([batch], columns, topic):
                     pass
             except CorruptBatch as fault:
                 what = "batch is damaged"
                 if fault.reason is Reason.TOO_LARGE:
                     what = f"batch inflates to more than {INFLATED_BYTES_MAX} bytes"
                 raise Corrupt(
-                    f"{what}: {_where(found, topic)} cause={fault}; {WHAT_TO_DO}"
+                    f"{what}: {_where(batch, topic)} cause={fault}; {WHAT_TO_DO}"
                 ) from fault
         raise AssertionError("a batch is damaged, but none by itself") from error
 
@@ -195,7 +195,7 @@ def _decode_together(
 ) -> Iterator[pa.RecordBatch]:
     segments = batches[0].segments
     yield from decode_to_arrow(
-        (_without_transactions(found, topic) for found in batches),
+        (_without_transactions(batch, topic) for batch in batches),
         start=segments.start,
         end=segments.end,
         columns=_stored(columns),
@@ -210,14 +210,14 @@ def _stored(columns: Sequence[str]) -> list[str]:
     return [name for name in columns if name not in PLACE] or ["offset"]
 
 
-def _without_transactions(found: FoundBatch, topic: str) -> memoryview:
+def _without_transactions(batch: FoundBatch, topic: str) -> memoryview:
     """Whether a transaction was aborted is not known here yet; its records may be none."""
-    header = read_header(found.data, 0, len(found.data))
+    header = read_header(batch.data, 0, len(batch.data))
     if header.is_transactional and not header.is_control:
         raise Refused(
-            f"transactional batches need a newer version of logstore: {_where(found, topic)}"
+            f"transactional batches need a newer version of logstore: {_where(batch, topic)}"
         )
-    return found.data
+    return batch.data
 
 
 def _with_place(
@@ -261,11 +261,11 @@ def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def _where(found: FoundBatch, topic: str) -> str:
-    segments = found.segments
+def _where(batch: FoundBatch, topic: str) -> str:
+    segments = batch.segments
     return (
-        f"chain={segments.chain} seq={found.seq} topic={topic} "
-        f"partition={segments.partition} offset={found.base_offset} to {found.last_offset}"
+        f"chain={segments.chain} seq={batch.seq} topic={topic} "
+        f"partition={segments.partition} offset={batch.base_offset} to {batch.last_offset}"
     )
 
 

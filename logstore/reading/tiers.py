@@ -107,9 +107,9 @@ class Tiers:
         """
         for _ in range(READS_MAX):
             begin = await self.begin_of_segments(partition)
-            found = await self._record_at_time(partition, timestamp, up_to, begin)
+            record = await self._record_at_time(partition, timestamp, up_to, begin)
             if _is_listed_from(partition, begin):
-                return found
+                return record
         raise self._keeps_moving(partition)
 
     async def _record_at_time(
@@ -119,11 +119,11 @@ class Tiers:
         old_end = min(begin, up_to)
         if log_start < old_end:
             ask = self._history.first_at_or_after
-            found = await self._if_not_deleted(
+            record = await self._if_not_deleted(
                 partition, old_end, ask(partition, timestamp, log_start, old_end)
             )
-            if found is not None:
-                return found
+            if record is not None:
+                return record
         return await self._segments.record_at_time(partition, timestamp, up_to, begin)
 
     async def record_with_max_timestamp(
@@ -135,9 +135,9 @@ class Tiers:
         """
         for _ in range(READS_MAX):
             begin = await self.begin_of_segments(partition)
-            found = await self._record_with_max_timestamp(partition, up_to, begin)
+            record = await self._record_with_max_timestamp(partition, up_to, begin)
             if _is_listed_from(partition, begin):
-                return found
+                return record
         raise self._keeps_moving(partition)
 
     async def _record_with_max_timestamp(

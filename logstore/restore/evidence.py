@@ -99,16 +99,16 @@ class Evidence:
 
 async def list_chains(keys_below: KeysBelow) -> dict[int, Listed]:
     """By epoch. Keys that fit neither a segment nor a checkpoint are passed by."""
-    found: dict[int, Listed] = {}
+    chains: dict[int, Listed] = {}
     async for key in keys_below(CHAINS):
         place = _place(key)
         if place is not None and segment_key(*place) == key:
-            found.setdefault(place[0], Listed()).add(place[1])
+            chains.setdefault(place[0], Listed()).add(place[1])
     async for key in keys_below(CHECKPOINTS):
         place = _place(key)
-        if place is not None and checkpoint_key(*place) == key and place[0] in found:
-            found[place[0]].checkpoints.append(place[1])
-    return found
+        if place is not None and checkpoint_key(*place) == key and place[0] in chains:
+            chains[place[0]].checkpoints.append(place[1])
+    return chains
 
 
 def chains_with_holes(listed: Mapping[int, Listed], known: Mapping[int, ChainRow]) -> list[int]:
@@ -117,35 +117,35 @@ def chains_with_holes(listed: Mapping[int, Listed], known: Mapping[int, ChainRow
     Segments came back below a trim point, or a put beyond a gap was never committed, or segments
     were lost: what the store still has of them is to be there before that is judged.
     """
-    found = []
+    epochs = []
     for epoch, there in sorted(listed.items()):
         runs = [run for run in there.runs if run != (0, 1)]
         trim = known[epoch].trim if epoch in known else 0
         if not runs or trim >= runs[-1][0] or there.runs[0] == runs[-1]:
             continue
         if len(runs) > 1 or not any(seq >= runs[0][0] for seq in there.checkpoints):
-            found.append(epoch)
-    return found
+            epochs.append(epoch)
+    return epochs
 
 
 async def list_records(keys_below: KeysBelow) -> dict[bytes, list[str]]:
     """Keys of topics' records, by topic id. Those that fit none are passed by."""
-    found: dict[bytes, list[str]] = {}
+    keys: dict[bytes, list[str]] = {}
     async for key in keys_below(TOPICS):
         place = record_place(key)
         if place is not None:
-            found.setdefault(place[0], []).append(key)
-    return found
+            keys.setdefault(place[0], []).append(key)
+    return keys
 
 
 async def list_tables(keys_below: KeysBelow) -> set[bytes]:
     """Ids of the topics that have anything where their table would be."""
-    found = set()
+    topic_ids = set()
     async for key in keys_below(f"{TABLES}/"):
         topic_id = table_topic(key)
         if topic_id is not None:
-            found.add(topic_id)
-    return found
+            topic_ids.add(topic_id)
+    return topic_ids
 
 
 def tables_missing(
@@ -183,12 +183,12 @@ def read_records(listed: Mapping[bytes, Sequence[str]]) -> Steps[dict[bytes, lis
     """Raises `Corrupt`, or `Refused` for a record of another format."""
     keys = [key for some in listed.values() for key in some]
     read: Sequence[TopicRecord | LogstoreError] = yield Gather([_read(key) for key in keys])
-    found: dict[bytes, list[TopicRecord]] = {}
+    records: dict[bytes, list[TopicRecord]] = {}
     for record in read:
         if isinstance(record, LogstoreError):
             raise record
-        found.setdefault(record.topic.topic_id, []).append(record)
-    return found
+        records.setdefault(record.topic.topic_id, []).append(record)
+    return records
 
 
 def _read(key: str) -> Steps[TopicRecord]:
@@ -219,10 +219,10 @@ def read_chain(cluster_id: bytes, epoch: int, listed: Listed) -> Steps[ReadChain
     state = yield from _enter(cluster_id, epoch, listed)
     state.broker = opening.broker
     first = state.next_seq
-    found: Gap | Sealed = yield from read_on(state)
+    stop: Gap | Sealed = yield from read_on(state)
     if state.next_seq > first:
         listed.add_run(first, state.next_seq)
-    return ReadChain(state, isinstance(found, Sealed))
+    return ReadChain(state, isinstance(stop, Sealed))
 
 
 def _read_opening(cluster_id: bytes, epoch: int) -> Steps[Header]:

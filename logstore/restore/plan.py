@@ -90,8 +90,8 @@ def plan_rows(
     """
     _check_same_moment(chains, old)
     broker_of_chain = {chain.epoch: chain.broker for chain in chains}
-    found, noted = _leads(chains), _noted(chains)
-    over = _deleted(found, old, records or {})
+    leads_of, noted = _leads(chains), _noted(chains)
+    over = _deleted(leads_of, old, records or {})
     settled = {
         partition: Settled(sorted(leads), ())
         if partition[0] in over
@@ -104,7 +104,7 @@ def plan_rows(
             table_end=_table_end(partition, snapshots),
             holes_deleted=holes_deleted,
         )
-        for partition, leads in found.items()
+        for partition, leads in leads_of.items()
     }
     all_leads = {partition: leads.kept for partition, leads in settled.items()}
     starts = {
@@ -251,22 +251,22 @@ def _table_end(partition: TopicPartition, snapshots: Snapshots) -> int:
 
 
 def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
-    found: dict[TopicPartition, list[Lead]] = defaultdict(list)
+    all_leads: dict[TopicPartition, list[Lead]] = defaultdict(list)
     for chain in chains:
         for key, extent in chain.epoch_ranges.items():
             gone = chain.gone.get(key, extent.start)
             lead = Lead(key.leader_epoch, chain.epoch, extent, gone)
-            found[TopicPartition(key.topic_id, key.partition)].append(lead)
-    return {partition: sorted(leads) for partition, leads in found.items()}
+            all_leads[TopicPartition(key.topic_id, key.partition)].append(lead)
+    return {partition: sorted(leads) for partition, leads in all_leads.items()}
 
 
 def _noted(chains: Sequence[Evidence]) -> dict[TopicPartition, dict[int, int]]:
     """By partition and chain, the offset below which the chain says that records were deleted."""
-    found: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
+    noted: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
     for chain in chains:
         for partition, offset in chain.deleted_below.items():
-            found[TopicPartition(*partition[:2])][chain.epoch] = offset
-    return found
+            noted[TopicPartition(*partition[:2])][chain.epoch] = offset
+    return noted
 
 
 def _deleted(
@@ -375,13 +375,13 @@ def _led(
     all_leads: Mapping[TopicPartition, Sequence[Lead]], starts: Mapping[TopicPartition, int]
 ) -> dict[bytes, ChainTopic]:
     """By topic id."""
-    found: dict[bytes, ChainTopic] = {}
+    topics: dict[bytes, ChainTopic] = {}
     for partition, leads in all_leads.items():
         topic_id, number = partition
-        known = found.get(topic_id, ChainTopic(0, is_empty=True))
+        known = topics.get(topic_id, ChainTopic(0, is_empty=True))
         is_empty = known.is_empty and leads[-1].extent.end <= starts[partition]
-        found[topic_id] = ChainTopic(max(known.partitions, number + 1), is_empty)
-    return found
+        topics[topic_id] = ChainTopic(max(known.partitions, number + 1), is_empty)
+    return topics
 
 
 def _row(

@@ -274,7 +274,7 @@ async def _read_tables(
     tables: TableQueries, topic_ids: Collection[bytes], records: Records
 ) -> dict[bytes, Snapshot]:
     """Those of topics that are not deleted."""
-    found = {}
+    snapshots = {}
     for topic_id in sorted(topic_ids):
         if deletion_in(records.get(topic_id, ())) is not None:
             continue
@@ -287,8 +287,8 @@ async def _read_tables(
                 [log_prefix(topic_id)],
             ) from error
         if snapshot is not None:
-            found[topic_id] = snapshot
-    return found
+            snapshots[topic_id] = snapshot
+    return snapshots
 
 
 # Is a broker alive?
@@ -322,11 +322,11 @@ def _ends(cluster_id: bytes, listed: Mapping[int, Listed]) -> Steps[_Ends]:
 
 
 def _heartbeats() -> Steps[dict[str, tuple[int, int]]]:
-    found = {}
+    heartbeats = {}
     for sk, row in (yield QueryRows(BROKER)):
         broker = BrokerRow.of(row)
-        found[sk] = (broker.epoch, broker.heartbeat)
-    return found
+        heartbeats[sk] = (broker.epoch, broker.heartbeat)
+    return heartbeats
 
 
 # Chains

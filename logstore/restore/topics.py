@@ -64,11 +64,11 @@ def plan_topics(
     there = {topic.topic_id for topic in old.values()}
     for topic_id in sorted({*led, *records} - there):
         known = records.get(topic_id, ())
-        found = _lost(topic_id, known, led.get(topic_id), given.get(topic_id))
-        if found is not None:
-            _check_name(planned, found.name, topic_id)
-            topic = _recorded(planned, found.name, _as_led(found.topic, led), known)
-            planned.rows[found.name] = topic
+        lost = _lost(topic_id, known, led.get(topic_id), given.get(topic_id))
+        if lost is not None:
+            _check_name(planned, lost.name, topic_id)
+            topic = _recorded(planned, lost.name, _as_led(lost.topic, led), known)
+            planned.rows[lost.name] = topic
     for record in _never_led(planned, led, records):
         planned.rows[record.name] = _recorded(
             planned, record.name, record.topic, records[record.topic.topic_id]
@@ -128,8 +128,10 @@ def _lost(
 
 def _as_led(topic: TopicRow, led: Mapping[bytes, ChainTopic]) -> TopicRow:
     """With as many partitions as were led at least."""
-    found = led.get(topic.topic_id)
-    count = topic.partitions if found is None else max(topic.partitions, found.partitions)
+    chain_topic = led.get(topic.topic_id)
+    count = (
+        topic.partitions if chain_topic is None else max(topic.partitions, chain_topic.partitions)
+    )
     return replace(topic, partitions=count)
 
 

@@ -127,8 +127,8 @@ class _Auditor:
             self._check_checkpoints(epoch, chain)
         partitions = dict(self._runner.run(read_partition_rows()))
         self._found.topics = self._runner.run(read_topics())
-        found = self._found
-        found.violations += topic_violations(self._objects, self._rows.query(TOPIC), found.seen)
+        topic_rows = self._rows.query(TOPIC)
+        self._found.violations += topic_violations(self._objects, topic_rows, self._found.seen)
         topics = self._found.topics.values()
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
         wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
@@ -201,8 +201,8 @@ class _Auditor:
 
     def _entered(self, cluster_id: bytes, epoch: int) -> AuditedChain:
         """At the trim point, by the checkpoint there; the opening is looked for in any case."""
-        found = self._rows.get(CHAIN, chain_sk(epoch))
-        trim = 0 if found is None else ChainRow.of(found).trim
+        row = self._rows.get(CHAIN, chain_sk(epoch))
+        trim = 0 if row is None else ChainRow.of(row).trim
         if trim:
             self._check_opening(epoch)
         return AuditedChain(self._runner.run(read_chain_at(cluster_id, epoch, trim)), trim)
@@ -238,12 +238,12 @@ class _Auditor:
         return True
 
     def _check_chain_row(self, epoch: int, chain: AuditedChain) -> None:
-        found = self._rows.get(CHAIN, chain_sk(epoch))
-        if found is None:
+        attributes = self._rows.get(CHAIN, chain_sk(epoch))
+        if attributes is None:
             if chain.state.epoch_ranges:
                 self._wrong(f"a chain without a row leads partitions epoch={epoch}")
             return
-        row = ChainRow.of(found)
+        row = ChainRow.of(attributes)
         for seq in self._named_checkpoints(epoch, row):
             if not self._exists(checkpoint_key(epoch, seq)):
                 self._wrong(f"no such checkpoint epoch={epoch} seq={seq}")
@@ -265,9 +265,9 @@ class _Auditor:
             if chain.base:
                 self._found.seen["chain trimmed"] += 1
                 front = self._runner.run(read_checkpoint(epoch, chain.base))
-                found = trim_problem(front, needs)
-                if found is not None:
-                    self._wrong(f"S5: {found.where}: {found.detail}")
+                problem = trim_problem(front, needs)
+                if problem is not None:
+                    self._wrong(f"S5: {problem.where}: {problem.detail}")
 
     def _check_checkpoints(self, epoch: int, chain: AuditedChain) -> None:
         row = self._rows.get(CHAIN, chain_sk(epoch))

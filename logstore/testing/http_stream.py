@@ -36,8 +36,8 @@ class Head:
         """The value of a header, "" if there is none."""
         wanted = name.lower().encode()
         for line in self.lines[1:]:
-            found, _, value = line.partition(b":")
-            if found.strip().lower() == wanted:
+            header, _, value = line.partition(b":")
+            if header.strip().lower() == wanted:
                 return value.strip().decode("latin-1")
         return ""
 

@@ -136,11 +136,11 @@ class SimulatedStore:
             except NotFound as error:
                 return error
 
-        found = await self._ask(self._latency_s(), look)
-        if isinstance(found, NotFound):
-            raise found
-        charge_bytes(2 * len(found))
-        return spoiled(found, fault, self._rng)
+        data = await self._ask(self._latency_s(), look)
+        if isinstance(data, NotFound):
+            raise data
+        charge_bytes(2 * len(data))
+        return spoiled(data, fault, self._rng)
 
     async def _begin_read(self, what: str, key: str) -> str | None:
         """Raises what a read is refused with; else the fault that is yet to be played."""

@@ -107,9 +107,9 @@ def _encode(value: Value) -> dict[str, Any]:
 
 
 def _decode(name: str, value: Mapping[str, Any]) -> Value:
-    found = next(iter(value.items()), None)
+    tagged = next(iter(value.items()), None)
     try:
-        match found:
+        match tagged:
             case ("S", str(text)):
                 return text
             case ("B", bytes(data)):

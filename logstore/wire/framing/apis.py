@@ -142,11 +142,11 @@ class _Versions(dict[int, Any]):
 
     def __missing__(self, version: int) -> Any:
         self.update(self._api.table(self._table))
-        found = self.get(version)
-        if found is None:
+        codec = self.get(version)
+        if codec is None:
             what = self._table.lower().replace("_", " ")
             raise Invalid(f"cannot {what}: no such version: api={self._api.name} version={version}")
-        return found
+        return codec
 
 
 APIS: Final[dict[int, Api]] = {row[0]: Api(*row) for row in index.APIS}
