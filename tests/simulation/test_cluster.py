@@ -87,8 +87,9 @@ MUST_BE_SEEN = (
 )
 
 
-RARE = (5_097, 5_130)
-"""Seeds of what few see: a seal that meets a segment, sequences that wrap."""
+SHOW_MOST = (5_015, 5_025, 5_006, 5_011, 5_003, 5_130, 5_020)
+"""Seeds that showed all of it between them, chosen from thirty for least CPU time; played first.
+After a change of the simulated world others may be needed: they are played next."""
 
 
 def play_cluster(seed: int) -> World:
@@ -115,7 +116,7 @@ def test_nor_by_seeds_that_no_run_has_played(seed: int) -> None:
 @pytest.mark.slow
 def test_the_seeds_see_everything_that_matters() -> None:
     seen: Counter[str] = Counter()
-    for seed in (*RARE, *range(5_000, 5_080)):
+    for seed in dict.fromkeys((*SHOW_MOST, 5_097, *range(5_000, 5_080))):
         world = play_cluster(seed)
         assert not world.violations, seed
         seen.update(world.seen)
