@@ -33,10 +33,11 @@ _RARE_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
 def check_produced(
     records: memoryview, rules: TopicRules, checks: RecordChecks, *, version: int, now_ms: int
 ) -> tuple[memoryview, BatchHeader]:
-    """The one batch that `records` must be, and its header.
+    """The one batch that `records` must be, in the form to store, and its header.
 
     As it came; only a largest timestamp that is not that of its records is put right, in a copy, as
-    Kafka does. Raises `Refuse`, `BadBatch`, or `Retryable`: the topic changed under the request.
+    Kafka does, and where the topic has a codec of its own, the records are in that. Raises
+    `Refuse`, `BadBatch`, or `Retryable`: the topic changed under the request.
     """
     if not records:
         raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
@@ -66,6 +67,9 @@ def check_produced(
             f"zstd needs Produce {ZSTD_FROM} or newer: version={version}",
         )
     largest = checks.check(records, rules, now_ms)
+    stored = checks.recompressed(records)
+    if stored is not None:
+        return stored
     if largest != header.max_timestamp and not rules.stamps_append_time:
         return with_max_timestamp(records, largest)
     return records, header

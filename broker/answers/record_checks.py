@@ -9,18 +9,32 @@ Uncompressed batches cost some 0.1 ms a MB, and are read when they are appended.
 unpacked, and 2 KB may become 64 MiB: those that unpack to little are read at once, on the event
 loop, the rest of a request in a thread (`run`), while the connection that sent it waits. A request
 may unpack to a multiple of its own bytes, so a bomb costs its sender.
+
+Batches whose topic has another codec are packed again in the same place (`recompression`): little
+at once, where the codec is fast whatever it packs, the rest in the thread.
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from broker.answers.error_codes import Refuse
+from broker.answers.recompression import RecompressedBatches
 from broker.answers.topic_rules import TopicRules
 from logstore.errors import Retryable
-from logstore.records.batch import CODEC_BITS, BadBatch, CorruptBatch, Reason
+from logstore.records.batch import (
+    CODEC_BITS,
+    CODECS,
+    BadBatch,
+    BatchHeader,
+    CorruptBatch,
+    Reason,
+    read_header,
+)
+from logstore.records.decode import payload_of
 from logstore.records.lookup import (
     LOOKUP_BYTES_MAX,
     CheckedRecords,
+    check_payload,
     check_records,
     largest_timestamp_if_sound,
 )
@@ -33,6 +47,15 @@ PLAIN_SHARE = 8
 """An uncompressed byte counts for so much less: there is nothing to unpack."""
 
 PLAIN_BYTES_MAX = PLAIN_SHARE * AT_ONCE_BYTES_MAX
+
+RECOMPRESSED_WEIGHT = 5
+"""An unpacked byte that is packed again counts for so many, where the codec is a fast one."""
+
+BATCH_BYTES = 4096
+"""So much is charged for any batch that is not plain, beside its bytes: its calls take 10 us."""
+
+RECOMPRESSED_BATCH_BYTES = 16 * 1024
+"""And this for one that is packed again."""
 
 GROWTH_MAX = 32
 """How many times its bytes a request may unpack to, beyond `LOOKUP_BYTES_MAX`."""
@@ -65,6 +88,7 @@ class RecordChecks:
     def __init__(self) -> None:
         self._verdicts: dict[int, tuple[_Verdict, TopicRules]] = {}
         self._waiting: list[_Waiting] = []
+        self._recompressed = RecompressedBatches()
         self._at_once_left = AT_ONCE_BYTES_MAX
         self._thread_left = LOOKUP_BYTES_MAX
 
@@ -74,18 +98,19 @@ class RecordChecks:
     def add(self, records: memoryview, rules: TopicRules, now_ms: int) -> None:
         """Read this batch now, if it unpacks to little; else `run` will."""
         self._thread_left += GROWTH_MAX * len(records)
-        share = PLAIN_SHARE if is_plain(records) else 1
-        left = self._at_once_left * share
+        self._recompressed.admit(records)
+        charge = _charge(records, rules)
+        left = charge.bytes_max(self._at_once_left)
         if len(records) > left:
             self._waiting.append(_Waiting(records, rules, now_ms))
             return
-        verdict = _read(records, rules, now_ms, left)
+        verdict = self._read(records, rules, now_ms, left)
         if isinstance(verdict, CorruptBatch) and verdict.reason is Reason.TOO_LARGE:
             self._at_once_left = 0
             self._waiting.append(_Waiting(records, rules, now_ms))
             return
         self._verdicts[id(records)] = verdict, rules
-        self._at_once_left -= _cost(verdict, left) // share
+        self._at_once_left -= charge.of(_cost(verdict, left))
 
     def run(self, is_over: Callable[[], bool]) -> None:
         """Read the rest, until `is_over`. For a thread."""
@@ -93,7 +118,7 @@ class RecordChecks:
             if is_over():
                 return
             bytes_max = min(LOOKUP_BYTES_MAX, self._thread_left)
-            verdict = _read(records, rules, now_ms, bytes_max)
+            verdict = self._read(records, rules, now_ms, bytes_max)
             self._thread_left -= _cost(verdict, bytes_max)
             self._verdicts[id(records)] = verdict, rules
 
@@ -107,33 +132,96 @@ class RecordChecks:
             raise Retryable("the topic's configuration changed under this request: send it again")
         return _judge(verdict, rules, now_ms)
 
+    def recompressed(self, records: memoryview) -> tuple[memoryview, BatchHeader] | None:
+        """The batch to store in place of the checked `records`, its largest timestamp right.
+
+        Once; None: they are stored as they came. Raises `Refuse`.
+        """
+        return self._recompressed.take(records)
+
+    def _read(
+        self, records: memoryview, rules: TopicRules, now_ms: int, bytes_max: int
+    ) -> _Verdict:
+        try:
+            header = read_header(records, 0, len(records))
+            payload = payload_of(records, header, max_bytes=bytes_max)
+            checked = check_payload(
+                records,
+                header,
+                payload,
+                needs_keys=rules.is_compacted,
+                timestamps=_allowed(rules, now_ms),
+                indexes_max=RECORD_ERRORS_MAX,
+            )
+        except BadBatch as error:
+            return error
+        if not checked.mistimed.total and not checked.keyless.total:
+            self._recompressed.add(records, header, payload, rules, checked.max_timestamp)
+        return checked
+
 
 class PlainChecks(RecordChecks):
-    """Of a request with little more than uncompressed batches: each is read when it is appended."""
+    """Of a request with little more than uncompressed batches, on topics that store them as they
+    are: each is read when it is appended."""
 
     def check(self, records: memoryview, rules: TopicRules, now_ms: int) -> int:
-        if not is_plain(records) or len(records) > PLAIN_BYTES_MAX:
+        if not is_plain(records) or len(records) > PLAIN_BYTES_MAX or rules.compresses_plain:
             raise Retryable("the topic came to be under this request: send it again")
         low, high = _allowed(rules, now_ms)
         largest = largest_timestamp_if_sound(records, rules.is_compacted, low, high)
         if largest is not None:
             return largest
-        return _judge(_read(records, rules, now_ms, len(records)), rules, now_ms)
+        return _judge(_read_plain(records, rules, now_ms), rules, now_ms)
+
+    def recompressed(self, records: memoryview) -> None:
+        return None
+
+
+class _Charge(NamedTuple):
+    """Cost of reading a batch on the event loop: `fixed`, and `weight / share` for each byte."""
+
+    fixed: int
+    weight: int
+    share: int
+
+    def bytes_max(self, left: int) -> int:
+        """How many bytes may be unpacked for `left`."""
+        return max(left - self.fixed, 0) * self.share // self.weight if self.weight else -1
+
+    def of(self, payload_bytes: int) -> int:
+        return self.fixed + payload_bytes * self.weight // self.share
+
+
+_PLAIN_CHARGE = _Charge(0, 1, PLAIN_SHARE)
+_PACKED_CHARGE = _Charge(BATCH_BYTES, 1, 1)
+_RECOMPRESSED_CHARGE = _Charge(RECOMPRESSED_BATCH_BYTES, RECOMPRESSED_WEIGHT, 1)
+_THREAD_CHARGE = _Charge(0, 0, 1)
+
+
+def _charge(records: memoryview, rules: TopicRules) -> _Charge:
+    target = rules.target
+    if target is not None and _codec_bits(records) != CODECS.index(target.codec):
+        return _RECOMPRESSED_CHARGE if target.is_fast else _THREAD_CHARGE
+    return _PLAIN_CHARGE if is_plain(records) else _PACKED_CHARGE
+
+
+def _codec_bits(records: memoryview) -> int:
+    return records[_CODEC_AT] & CODEC_BITS if len(records) > _CODEC_AT else 0
 
 
 def is_plain(records: memoryview) -> bool:
     """Whether a batch says that it is not compressed. Of any bytes."""
-    return len(records) <= _CODEC_AT or not records[_CODEC_AT] & CODEC_BITS
+    return not _codec_bits(records)
 
 
-def _read(records: memoryview, rules: TopicRules, now_ms: int, bytes_max: int) -> _Verdict:
+def _read_plain(records: memoryview, rules: TopicRules, now_ms: int) -> _Verdict:
     try:
         return check_records(
             records,
             needs_keys=rules.is_compacted,
             timestamps=_allowed(rules, now_ms),
             indexes_max=RECORD_ERRORS_MAX,
-            max_bytes=bytes_max,
+            max_bytes=len(records),
         )
     except BadBatch as error:
         return error

@@ -7,6 +7,7 @@ from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from broker.network.authorizer import Resource, ResourceKind
 from logstore.config.topics import topic_value
 from logstore.reading.table_batches import Compression
+from logstore.records.recompress import TargetCodec
 
 _TABLE_CODECS: Mapping[str, Compression] = {
     "uncompressed": "none",
@@ -17,6 +18,13 @@ _TABLE_CODECS: Mapping[str, Compression] = {
     "producer": "producer",
 }
 """By the topic's compression.type."""
+
+_LEVELS: Mapping[str, str] = {
+    "gzip": "compression.gzip.level",
+    "lz4": "compression.lz4.level",
+    "zstd": "compression.zstd.level",
+}
+"""The config that has the level, by codec; snappy has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +38,17 @@ class TopicRules:
     before_ms_max: int
     after_ms_max: int
     is_zstd: bool
+    target: TargetCodec | None
+    """How batches of producers are compressed; None: as they came."""
     table_codec: Compression
     """How batches that are made from the topic's table are compressed."""
     is_internal: bool
     """Whether only brokers write to it."""
+
+    @property
+    def compresses_plain(self) -> bool:
+        """Whether an uncompressed batch is not stored as it came."""
+        return self.target is not None and self.target.codec != "none"
 
     @staticmethod
     def of(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> "TopicRules":
@@ -42,6 +57,11 @@ class TopicRules:
             assert isinstance(value, int), config
             return value
 
+        codec = _TABLE_CODECS[str(topic_value("compression.type", configs, defaults))]
+        target = None
+        if codec != "producer":
+            level = _LEVELS.get(codec)
+            target = TargetCodec(codec, None if level is None else number(level))
         policy = topic_value("cleanup.policy", configs, defaults)
         assert isinstance(policy, tuple)
         return TopicRules(
@@ -54,7 +74,8 @@ class TopicRules:
             ),
             before_ms_max=number("message.timestamp.before.max.ms"),
             after_ms_max=number("message.timestamp.after.max.ms"),
-            is_zstd=topic_value("compression.type", configs, defaults) == "zstd",
-            table_codec=_TABLE_CODECS[str(topic_value("compression.type", configs, defaults))],
+            is_zstd=codec == "zstd",
+            target=target,
+            table_codec=codec,
             is_internal=name == OFFSETS_TOPIC,
         )

@@ -16,7 +16,7 @@ A batch that breaks its producer's sequence is refused only after a fencing chec
 While it may only have overtaken another because of a change of leaders, it gets
 NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 
-Not done: transactions (INVALID_TXN_STATE), recompression (`compression.type` other than producer).
+Not done: transactions (INVALID_TXN_STATE).
 """
 
 from functools import partial
@@ -75,9 +75,10 @@ def _is_many(request: ProduceRequest) -> bool:
 
 
 def _look_at_records(broker: Services, call: Call, request: ProduceRequest) -> RecordChecks:
-    if _is_plain(request):
+    by_id, log = call.version >= TOPIC_IDS_FROM, broker.log
+    if _is_plain(request) and not _is_compressed_here(broker, request, by_id):
         return PLAIN
-    by_id, checks, log = call.version >= TOPIC_IDS_FROM, RecordChecks(), broker.log
+    checks = RecordChecks()
     now_ms = broker.clock.now_ms()
     for asked in request.topic_data:
         topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.name)
@@ -103,6 +104,16 @@ def _is_plain(request: ProduceRequest) -> bool:
                 if not is_plain(records):
                     return False
     return size <= PLAIN_BYTES_MAX
+
+
+def _is_compressed_here(broker: Services, request: ProduceRequest, by_id: bool) -> bool:
+    """Whether a topic of the request stores uncompressed batches in another form."""
+    log = broker.log
+    for asked in request.topic_data:
+        topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.name)
+        if topic is not None and broker.rules(topic).compresses_plain:
+            return True
+    return False
 
 
 async def _append_after_thread(

@@ -41,17 +41,26 @@ _LZ4_END = bytes(4)
 _FIRST_READ_BYTES_MIN = 64 * 1024
 
 
-def compress(codec: Codec, data: Buffer, *, xerial: bool = False) -> bytes:
-    """`data` in a form that every Kafka client reads. `xerial` chooses snappy's framing."""
+def compress(
+    codec: Codec, data: Buffer, *, level: int | None = None, xerial: bool = False
+) -> bytes:
+    """`data` in a form that every Kafka client reads. `xerial` chooses snappy's framing.
+
+    `level` as the codec's library counts; None: its default. lz4 below 3 is its fast compressor.
+    """
     import pyarrow as pa
 
     if codec == "none":
         return bytes(data)
     if codec == "lz4":
-        return _lz4_frame(data)
-    if codec == "snappy" and xerial:
-        return _xerial_stream(data)
-    compressed: bytes = pa.Codec(codec).compress(data, asbytes=True)
+        return _lz4_frame(data, level)
+    if codec == "snappy":
+        return _xerial_stream(data) if xerial else _compressed(pa.Codec(codec), data)
+    return _compressed(pa.Codec(codec, compression_level=level), data)
+
+
+def _compressed(codec: pa.Codec, data: Buffer) -> bytes:
+    compressed: bytes = codec.compress(data, asbytes=True)
     return compressed
 
 
@@ -160,10 +169,10 @@ def _xerial_stream(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _lz4_frame(data: Buffer) -> bytes:
+def _lz4_frame(data: Buffer, level: int | None) -> bytes:
     import pyarrow as pa
 
-    raw = pa.Codec("lz4_raw")
+    raw = pa.Codec("lz4_raw", compression_level=level)
     view = memoryview(data)
     parts: list[Buffer] = [_LZ4_HEADER]
     for at in range(0, len(view), _LZ4_BLOCK_BYTES):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from logstore.errors import Invalid
 from logstore.records.batch import (
+    CODEC_BITS,
     CODECS,
     CONTROL_BIT,
     CRC_FROM,
@@ -97,12 +98,22 @@ def recompressed(batch: bytes, compression: Codec) -> bytes:
     """The same records as those of the uncompressed `batch`."""
     payload = compress(compression, memoryview(batch)[HEADER_BYTES:])
     header = BatchHeader._make(HEADER.unpack_from(batch))
-    header = header._replace(
+    return with_payload(header, compression, payload)[0]
+
+
+def with_payload(
+    header: BatchHeader, compression: Codec, payload: Buffer
+) -> tuple[bytes, BatchHeader]:
+    """The batch of `header` with its records packed as `payload`, and its own header.
+
+    Length, codec and CRC are made; every other field is that of `header`.
+    """
+    packed = header._replace(
         batch_length=HEADER_BYTES - LENGTH_END + len(payload),
-        attributes=header.attributes | CODECS.index(compression),
+        attributes=header.attributes & ~CODEC_BITS | CODECS.index(compression),
     )
-    crc = crc32c(payload, crc32c(HEADER.pack(*header)[CRC_FROM:]))
-    return b"".join((HEADER.pack(*header._replace(crc=crc)), payload))
+    packed = packed._replace(crc=crc32c(payload, crc32c(HEADER.pack(*packed)[CRC_FROM:])))
+    return b"".join((HEADER.pack(*packed), payload)), packed
 
 
 def _last_delta(records: Sequence[Record], given: int | None) -> int:

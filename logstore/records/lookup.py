@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from logstore.records import native
-from logstore.records.batch import HEADER_BYTES, CorruptBatch, Reason, read_header
+from logstore.records.batch import HEADER_BYTES, BatchHeader, CorruptBatch, Reason, read_header
 from logstore.records.crc32c import Buffer
 from logstore.records.decode import decode_payload, payload_of
 from logstore.records.record import Record
@@ -97,6 +97,26 @@ def check_records(
     """
     header = read_header(batch, 0, len(batch))
     payload = payload_of(batch, header, max_bytes=max_bytes)
+    return check_payload(
+        batch,
+        header,
+        payload,
+        needs_keys=needs_keys,
+        timestamps=timestamps,
+        indexes_max=indexes_max,
+    )
+
+
+def check_payload(
+    batch: Buffer,
+    header: BatchHeader,
+    payload: Buffer,
+    *,
+    needs_keys: bool,
+    timestamps: tuple[int, int],
+    indexes_max: int,
+) -> CheckedRecords:
+    """As `check_records`, of a batch whose header was read, and whose records were unpacked."""
     if native.codec is not None:
         try:
             largest, keyless_total, keyless, mistimed_total, mistimed = native.codec.check_records(

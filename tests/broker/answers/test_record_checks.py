@@ -1,7 +1,10 @@
 """Records are read within bounds, whatever the batches unpack to."""
 
+import random
+
 import pytest
 
+from broker.answers.error_codes import Refuse
 from broker.answers.record_checks import (
     AT_ONCE_BYTES_MAX,
     PLAIN_BYTES_MAX,
@@ -18,6 +21,7 @@ from logstore.records.lookup import LOOKUP_BYTES_MAX
 from logstore.records.record import Record
 
 NOW_MS = 1_700_000_000_000
+MIB = 1 << 20
 DEFAULTS = BrokerSettings({}).topic_defaults
 COMPACTED = TopicRules.of("t", {"cleanup.policy": "compact"}, DEFAULTS)
 PLAIN_TOPIC = TopicRules.of("t", {}, DEFAULTS)
@@ -133,3 +137,78 @@ def test_every_timestamp_counts_and_none_is_none() -> None:
         PlainChecks().check(payload, PLAIN_TOPIC, NOW_MS)
     assert refused.value.indexes == [1, 3]
     assert PlainChecks().check(payload, stamped, NOW_MS) == late
+
+
+def topic_of(kind: str, **configs: str) -> TopicRules:
+    return TopicRules.of("t", {"compression.type": kind, **configs}, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "in_thread"),
+    [
+        ("lz4", 1000, False),
+        ("lz4", AT_ONCE_BYTES_MAX // 2, True),
+        ("zstd", 1000, False),
+        ("gzip", 1000, True),
+        ("snappy", 1000, False),
+        ("uncompressed", AT_ONCE_BYTES_MAX // 2, False),
+    ],
+)
+def test_little_is_packed_at_once_and_only_by_a_fast_codec(
+    kind: str, size: int, in_thread: bool
+) -> None:
+    checks, rules = RecordChecks(), topic_of(kind)
+    checks.add(records := batch(b"k", size, "none"), rules, NOW_MS)
+
+    assert checks.needs_thread() == in_thread
+    checks.run(never)
+    checks.check(records, rules, NOW_MS)
+    stored = checks.recompressed(records)
+    assert (stored is None) == (kind == "uncompressed")
+    assert checks.recompressed(records) is None, "it is held once"
+
+
+def test_a_slow_level_is_for_the_thread() -> None:
+    checks = RecordChecks()
+    slow = TopicRules.of(
+        "t", {"compression.type": "zstd", "compression.zstd.level": "19"}, DEFAULTS
+    )
+    checks.add(batch(b"k", 1, "none"), slow, NOW_MS)
+    assert checks.needs_thread()
+
+
+def test_many_small_batches_that_are_unpacked_are_for_the_thread() -> None:
+    checks, batches = RecordChecks(), [batch(b"k", 1) for _ in range(1000)]
+    for one in batches:
+        checks.add(one, PLAIN_TOPIC, NOW_MS)
+
+    assert checks.needs_thread()
+    checks.run(never)
+    for one in batches:
+        checks.check(one, PLAIN_TOPIC, NOW_MS)
+
+
+def test_a_request_holds_only_so_much_that_was_recompressed() -> None:
+    rules = topic_of("uncompressed", **{"max.message.bytes": str(40 * MIB)})
+    checks = RecordChecks()
+    value = random.Random(1).randbytes(MIB // 2) + bytes(30 * MIB)
+    record = Record(0, 0, b"k", value)
+    batches = [memoryview(encode_batch([record], compression="zstd")) for _ in range(3)]
+    for one in batches:
+        checks.add(one, rules, NOW_MS)
+
+    checks.run(never)
+
+    for one in batches:
+        checks.check(one, rules, NOW_MS)
+    for one in batches[:2]:
+        assert checks.recompressed(one) is not None
+    with pytest.raises(Refuse, match="too large together"):
+        checks.recompressed(batches[2])
+
+
+def test_a_plain_request_is_sent_again_once_its_topic_compresses() -> None:
+    plain = memoryview(encode_batch([Record(0, NOW_MS, None, b"v")]))
+    with pytest.raises(Retryable):
+        PlainChecks().check(plain, topic_of("lz4"), NOW_MS)
+    assert PlainChecks().check(plain, topic_of("uncompressed"), NOW_MS) == NOW_MS
