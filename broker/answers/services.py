@@ -53,6 +53,8 @@ class Services(Protocol):
     alarms: Alarms
     store_reads: asyncio.Semaphore
     """How many reads of store or registry may run at once."""
+    look_ups: asyncio.Semaphore
+    """How many partitions may be looked up by time at once, of all requests."""
     record_checks: asyncio.Semaphore
     """How many requests may unpack records at once, in threads."""
     changes: asyncio.Semaphore

@@ -84,6 +84,7 @@ class Broker:
         self.pending_produces = PendingProduces(self.loop, log.writer, self.timers)
         self.alarms = Alarms(clock)
         self.store_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
+        self.look_ups = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)
