@@ -97,21 +97,27 @@ def create_parts_settled(key: str, parts: Sequence[Buffer], *, attempts_max: int
 
     "Already exists" is believed only once the object can be read: a store's 409 looks the same.
     """
+    unknown = 0
     for attempt in range(1, attempts_max + 1):
+        failure: Unavailable = _unsettled(key, attempts_max)
+        must_check = True
         try:
             yield Create(key, parts)
             return
         except AlreadyExists:
-            try:
+            pass
+        except Unavailable as error:
+            failure = error
+            unknown += isinstance(error, OutcomeUnknown)
+            must_check = isinstance(error, OutcomeUnknown) and unknown >= UNKNOWN_BEFORE_LOOKING
+        if must_check:
+            with suppress(NotFound, Unavailable):  # not there after all, or not to be read just now
                 yield GetRange(key, 0, 1)
                 return
-            except (NotFound, Unavailable):
-                pass  # not there after all, or not to be read just now: once more
-        except Unavailable:
-            if attempt == attempts_max:
-                raise
+        if attempt == attempts_max:
+            raise failure
         yield BackOff(attempt)
-    raise OutcomeUnknown(f"could not create an object: key={key} attempts={attempts_max}")
+    raise AssertionError("no attempt")
 
 
 def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
@@ -119,16 +125,28 @@ def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
 
     Raises the last attempt's error, `Denied` at once; an earlier attempt may have stored it.
     """
+    unknown = 0
     for attempt in range(1, attempts_max + 1):
+        failure: Unavailable = _unsettled(key, attempts_max)
+        must_check = True
         try:
             yield Create(key, [data])
             return True
         except AlreadyExists:
+            pass
+        except (Retryable, OutcomeUnknown) as error:
+            failure = error
+            unknown += isinstance(error, OutcomeUnknown)
+            must_check = isinstance(error, OutcomeUnknown) and unknown >= UNKNOWN_BEFORE_LOOKING
+        if must_check:
             with suppress(NotFound, Retryable, OutcomeUnknown):  # a 409, or unreadable just now
                 stored: bytes = yield GetRange(key, 0, len(data) + 1)
                 return stored == data
-        except (Retryable, OutcomeUnknown):
-            if attempt == attempts_max:
-                raise
+        if attempt == attempts_max:
+            raise failure
         yield BackOff(attempt)
-    raise OutcomeUnknown(f"could not create an object: key={key} attempts={attempts_max}")
+    raise AssertionError("no attempt")
+
+
+def _unsettled(key: str, attempts: int) -> OutcomeUnknown:
+    return OutcomeUnknown(f"could not create an object: key={key} attempts={attempts}")

@@ -102,18 +102,26 @@ def test_what_the_store_refuses_is_not_tried_again() -> None:
         [EXISTS, b"x"],  # there already: its key determines what it holds
         [EXISTS, ABSENT, None],  # a 409
         [EXISTS, LATER, SLOW_DOWN, EXISTS, b"x"],
+        [UNKNOWN, UNKNOWN, b"x"],  # stored, and then refused by breaking the connection
+        [UNKNOWN, SLOW_DOWN, UNKNOWN, b"x"],
+        [UNKNOWN, UNKNOWN, ABSENT, UNKNOWN, LATER, None],
     ],
 )
 def test_an_object_that_its_key_determines_is_settled_too(answers: list[Any]) -> None:
     _, made = drive(create_settled("checkpoints/1", b"data", attempts_max=9), answers)
 
-    assert {request.key for request in made if isinstance(request, Create)} == {"checkpoints/1"}
+    for request, answer in zip(made, answers, strict=True):
+        assert isinstance(request, Create | GetRange)
+        assert request.key == "checkpoints/1"
+        assert isinstance(request, GetRange) or answer != b"x"
 
 
 @pytest.mark.parametrize("last", [UNKNOWN, SLOW_DOWN])
 def test_a_bounded_creation_gives_up_with_what_it_last_heard(last: LogstoreError) -> None:
     with pytest.raises(type(last)):
-        drive(create_settled("key", b"data", attempts_max=2), [UNKNOWN, last])
+        drive(create_settled("key", b"data", attempts_max=2), [LATER, last])
+    with pytest.raises(OutcomeUnknown, match="time-out"):
+        drive(create_settled("key", b"data", attempts_max=2), [UNKNOWN, UNKNOWN, ABSENT])
     with pytest.raises(OutcomeUnknown, match="attempts=1"):
         drive(create_settled("key", b"data", attempts_max=1), [EXISTS, ABSENT])
 
@@ -129,6 +137,9 @@ def test_a_bounded_creation_gives_up_with_what_it_last_heard(last: LogstoreError
         ([EXISTS, b"dat"], False),
         ([EXISTS, ABSENT, None], True),
         ([EXISTS, SLOW_DOWN, EXISTS, b"other"], False),
+        ([UNKNOWN, UNKNOWN, b"data"], True),
+        ([UNKNOWN, UNKNOWN, b"datum"], False),
+        ([UNKNOWN, UNKNOWN, ABSENT, None], True),
     ],
 )
 def test_an_object_of_the_same_bytes_is_as_good_as_mine(answers: list[Any], is_mine: bool) -> None:
