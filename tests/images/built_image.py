@@ -76,6 +76,7 @@ def base() -> str:
         )  # fmt: skip
         given = root / "usr/local/share/ca-certificates/machine.crt"
         if CERTIFICATES.exists():
+            given.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(CERTIFICATES, given)
         container = buildah("from", "scratch")
         buildah("add", "--quiet", container, str(root), "/", timeout_s=BUILD_S)
@@ -135,6 +136,12 @@ class Host:
             command, input=stdin, capture_output=True, text=True, timeout=CALL_S, check=False
         )
 
+    def said(self, *words: str, stdin: str = "") -> str:
+        """What a command of logstore printed; it must succeed."""
+        done = self.run("logstore", *words, stdin=stdin)
+        assert done.returncode == 0, f"{words} ended with {done.returncode}: {done.stderr[-3000:]}"
+        return done.stdout
+
     @contextmanager
     def broker(self) -> Iterator["subprocess.Popen[bytes]"]:
         """The image's own command, once its own health check says that it is healthy and ready."""
@@ -160,17 +167,16 @@ def host(image: Image, tmp_path: Path) -> Host:
 def test_it_produces_consumes_compacts_and_outlives_a_kill(host: Host) -> None:
     orders = ("orders", "--bootstrap", f"127.0.0.1:{host.port}")
     with host.broker() as broker:
-        assert host.run("logstore", "topics", "create", *orders).returncode == 0
-        assert host.run("logstore", "produce", *orders, stdin="a\nb\n").returncode == 0
-        assert host.run("logstore", "consume", *orders).stdout.split() == ["a", "b"]
-        compacted = host.run("logstore", "compact", "--now")
-        assert "2 records of 1 topic" in compacted.stdout, compacted
+        host.said("topics", "create", *orders)
+        host.said("produce", *orders, stdin="a\nb\n")
+        assert host.said("consume", *orders).split() == ["a", "b"]
+        assert "2 records of 1 topic" in host.said("compact", "--now")
         broker.send_signal(signal.SIGKILL)
         broker.wait()
     assert host.run(*host.image.health).returncode == 1
     with host.broker() as broker:
-        assert host.run("logstore", "produce", *orders, stdin="c\n").returncode == 0
-        assert host.run("logstore", "consume", *orders).stdout.split() == ["a", "b", "c"]
+        host.said("produce", *orders, stdin="c\n")
+        assert host.said("consume", *orders).split() == ["a", "b", "c"]
         broker.send_signal(signal.SIGTERM)
         assert broker.wait(CALL_S) == 0
 
