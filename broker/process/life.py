@@ -32,6 +32,7 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Fenced, LogstoreError, Unavailable
 from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.ports.clock import Clock
+from logstore.retry import pause_s
 from logstore.wiring.open import OpenLog
 
 OK, FAILED = 0, 1
@@ -86,27 +87,29 @@ async def live_until_stopped(host: Host) -> int:
     Raises `LogstoreError` if the first start fails, or if a later one fails for good.
     """
     clock, stop = host.opened.runner.clock, host.stop
-    wait_s, has_lived = AGAIN_FIRST_S, False
+    failures, has_lived = 0, False
     while True:
         began_s = clock.monotonic_s()
+        reason = "another broker took over its partitions"
         try:
             code = await _live(host)
         except (Fenced, Unavailable) as error:
             if not (has_lived or isinstance(error, Fenced)):
                 raise  # a first start that fails is for a person to look at
-            logger.warning("cannot start again yet: broker=%d %s", host.broker, error)
-            code = None
+            code, reason = None, str(error)
         if code is not None:
             return code
         has_lived = True
-        if clock.monotonic_s() - began_s > AGAIN_MAX_S:
-            wait_s = AGAIN_FIRST_S
+        failures = 1 if clock.monotonic_s() - began_s > AGAIN_MAX_S else failures + 1
+        wait_s = pause_s(failures, host.opened.runner.rng, AGAIN_FIRST_S, AGAIN_MAX_S)
+        logger.warning(
+            "starting again: broker=%d wait_s=%.2f reason=%s", host.broker, wait_s, reason
+        )
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await stop.wait()
         if stop.is_set():
             return OK
-        wait_s = min(2 * wait_s, AGAIN_MAX_S)
 
 
 async def _live(host: Host) -> int | None:

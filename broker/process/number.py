@@ -57,8 +57,13 @@ class TakenNumber:
                     await runner.run(renew_number(self.number, self.holder))
             except ConditionFailed:
                 return
-            except (LogstoreError, TimeoutError) as error:
-                logger.warning("cannot renew the number: broker=%d %s", self.number, error)
+            except TimeoutError:
+                self._warn(f"the registry does not answer: timeout_s={HEARTBEAT_S}")
+            except LogstoreError as error:
+                self._warn(str(error))
+
+    def _warn(self, reason: str) -> None:
+        logger.warning("cannot renew the number: broker=%d %s", self.number, reason)
 
 
 def given_number(opened: OpenLog, number: int) -> TakenNumber:

@@ -34,6 +34,9 @@ _SEQ = struct.Struct(">Q")
 _POSITION_AT = 8
 POSITION_BYTES = 8
 
+SCAN_ROWS_MAX = 2048
+"""Copied and walked in one go: 3 ms of a thread, which the event loop may have to wait for."""
+
 Rows = bytes | bytearray | memoryview
 
 
@@ -118,13 +121,39 @@ def find_time(runs: Iterable[Rows], timestamp: int, from_offset: int) -> tuple[R
 
 
 def max_timestamp_below(runs: Iterable[Rows], offset: int) -> tuple[int, int]:
-    """Largest timestamp (ms) in `runs` below `offset`, and an offset in its batch, or (-1, -1)."""
+    """Largest timestamp (ms) of an epoch range below `offset`, and an offset in its batch.
+
+    `runs` are the last rows of the epoch range. By binary searches for the running maximum, however
+    many rows there are. The offset is -1 if the batch lies before `runs`; (-1, -1) without rows.
+    """
     best = (-1, -1)
     for rows in runs:
-        for number in range(row_count(rows)):
-            row = row_at(rows, number)
-            if row.base_offset < offset and row.max_timestamp > best[0]:
-                best = (row.max_timestamp, row.base_offset)
+        count = first_row_for_offset(rows, offset)
+        if count < row_count(rows) and row_at(rows, count).base_offset < offset:
+            count += 1
+        largest = row_at(rows, count - 1).running_max if count else -1
+        if largest > best[0]:
+            first = row_at(rows, first_row_for_time(rows, largest))
+            best = (largest, first.base_offset if first.max_timestamp == largest else -1)
+    return best
+
+
+def some_from(rows: Rows, number: int) -> bytes:
+    """A copy of the rows from `number` on, few enough for one walk over all of them."""
+    begin = number * ROW_BYTES
+    return bytes(rows[begin : begin + SCAN_ROWS_MAX * ROW_BYTES])
+
+
+def largest_timestamp(rows: Rows, offset: int) -> tuple[int, int]:
+    """Largest timestamp (ms) in `rows` below `offset`, and an offset in its batch, or (-1, -1).
+
+    Looks at every row, since running maxima may be of batches before `rows`.
+    """
+    best = (-1, -1)
+    for number in range(row_count(rows)):
+        row = row_at(rows, number)
+        if row.base_offset < offset and row.max_timestamp > best[0]:
+            best = (row.max_timestamp, row.base_offset)
     return best
 
 

@@ -26,9 +26,10 @@ from logstore.formats.index_rows import (
     Rows,
     find_offset,
     find_time,
-    max_timestamp_below,
+    largest_timestamp,
     row_at,
     row_count,
+    some_from,
 )
 from logstore.formats.partition_row import EpochEntry
 from logstore.protocol.lookup import (
@@ -361,14 +362,14 @@ class Reader:
     async def _max_timestamp_from(
         self, partition: Readable, offset: int, up_to: int
     ) -> tuple[int, int]:
-        """(timestamp, offset in its batch) by the rows of all batches from `offset` on."""
+        """(timestamp, offset in its batch) by rows from `offset` on, each part of a new look-up."""
         best = (-1, -1)
         while offset < up_to:
             located = await self.rows(partition, offset)
-            rows = bytes(located.rows)[located.number * ROW.size :]
-            largest = await _in_thread(partial(max_timestamp_below, [rows], up_to))
+            rows = some_from(located.rows, located.number)
+            largest = await _in_thread(partial(largest_timestamp, rows, up_to))
             best = max(best, largest or best, key=lambda one: one[0])
-            offset = located.end_offset
+            offset = row_at(rows, row_count(rows) - 1).last_offset + 1
         return best
 
     async def _max_timestamp(self, partition: Readable, up_to: int) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.process.life import AGAIN_FIRST_S
 from broker.process.serve import ServeSettings, serve
 from logstore.errors import ConditionFailed, LogstoreError, OutcomeUnknown, Retryable
 from logstore.formats.broker_row import BROKER
@@ -98,11 +100,22 @@ def serve_on(
     return serve(ServeSettings(url=str(directory), listen=("127.0.0.1:0",)), wrap=wrap)
 
 
-def test_a_start_after_a_fence_is_tried_until_the_registry_answers(tmp_path: Path) -> None:
+def test_a_start_after_a_fence_is_tried_until_the_registry_answers(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     made: list[Fateful] = []
     troubles = (Retryable("the registry is away"), OutcomeUnknown("the registry does not answer"))
     assert serve_on(tmp_path / "log", made, Fateful, *troubles) == 0
     assert made[0].draw_count == 4
+    lines = re.findall(
+        r"starting again: broker=1 wait_s=([\d.]+) reason=(.*)", capfd.readouterr().err
+    )
+    assert [reason for _, reason in lines] == [
+        "another broker took over its partitions",
+        *map(str, troubles),
+    ]
+    longest_s = [AGAIN_FIRST_S * 2**failures for failures in range(3)]
+    assert all(float(wait_s) < most_s for (wait_s, _), most_s in zip(lines, longest_s, strict=True))
 
 
 def test_a_broker_that_is_fenced_while_it_starts_starts_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from logstore.compaction.leased_rows import Busy, LeasedRows
 from tests.logstore.compaction.world import World
+from tests.logstore.waits import Waits
 
 
 def test_a_free_lease_is_taken_at_once_and_given_back(world: World) -> None:
@@ -39,12 +40,11 @@ def test_one_that_ends_in_time_is_waited_for(world: World) -> None:
         second.close()
 
 
-@pytest.mark.slow
 def test_one_that_died_is_found_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(self: LeasedRows) -> None:
         """A process that is gone renews nothing, and gives nothing up."""
 
-    first, second = (world.leased_rows(owner, lease_s=2.0) for owner in (1, 2))
+    first, second = (world.leased_rows(owner, clock=Waits()) for owner in (1, 2))
     first.acquire(0)
     monkeypatch.setattr(LeasedRows, "_give_up", nothing)
     first.close()

@@ -17,6 +17,7 @@ from logstore.formats.table_row import TableRow
 from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
+from logstore.ports.clock import Clock
 from logstore.reading.reader import LogReader
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
@@ -134,9 +135,10 @@ class World:
                     assert ends.get(partition, start) == start
                 ends |= facts.ends or {}
 
-    def leased_rows(self, owner: int = 1, lease_s: float = LEASE_S) -> LeasedRows:
+    def leased_rows(self, owner: int = 1, *, clock: Clock | None = None) -> LeasedRows:
         """The registry, and the lease if it is asked for."""
-        return LeasedRows(str(self.directory), {}, owner=owner, owner_epoch=1, lease_s=lease_s)
+        url = str(self.directory)
+        return LeasedRows(url, {}, owner=owner, owner_epoch=1, lease_s=LEASE_S, clock=clock)
 
     def table_pointers(self) -> dict[bytes, TableRow]:
         log = open_readable(str(self.directory))

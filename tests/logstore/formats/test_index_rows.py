@@ -2,7 +2,7 @@
 
 from itertools import accumulate
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logstore.formats.index_rows import (
@@ -11,6 +11,8 @@ from logstore.formats.index_rows import (
     first_row_for_offset,
     first_row_for_seq,
     first_row_for_time,
+    largest_timestamp,
+    max_timestamp_below,
     row_at,
     row_count,
     row_for_time,
@@ -87,3 +89,34 @@ def test_by_seq(found: list[tuple[int, int, int]], seq: int) -> None:
     later = [number for number, row in enumerate(rows) if row.seq >= seq]
 
     assert first_row_for_seq(packed, seq) == min(later, default=len(rows))
+
+
+@given(steps, st.integers(0, 9), st.integers(0, 20), st.integers(90, 240))
+@example([(1, 0, 9), (1, 0, 5), (1, 0, 7)], 1, 2, 103)
+def test_the_largest_timestamp_of_the_last_rows_is_found_or_said_to_be_of_earlier_ones(
+    found: list[tuple[int, int, int]], dropped: int, cut: int, offset: int
+) -> None:
+    packed, rows = rows_of(found)
+    dropped = min(dropped, len(rows))
+    cut = max(dropped, min(cut, len(rows)))
+    runs = [packed[dropped * ROW.size : cut * ROW.size], packed[cut * ROW.size :]]
+    below = [row for row in rows if row.base_offset < offset]
+    largest = max((row.max_timestamp for row in below), default=-1)
+
+    expected = (-1, -1)
+    if len(below) > dropped and largest > -1:
+        first = next(number for number, row in enumerate(below) if row.max_timestamp == largest)
+        expected = (largest, rows[first].base_offset if first >= dropped else -1)
+    assert max_timestamp_below(runs, offset) == expected
+
+
+@given(steps, st.integers(0, 60), st.integers(90, 240))
+def test_the_largest_timestamp_of_a_part_is_that_of_its_own_rows(
+    found: list[tuple[int, int, int]], dropped: int, offset: int
+) -> None:
+    packed, rows = rows_of(found)
+    mine = [row for row in rows[dropped:] if row.base_offset < offset and row.max_timestamp > -1]
+    largest = max((row.max_timestamp for row in mine), default=-1)
+    at = next((row.base_offset for row in mine if row.max_timestamp == largest), -1)
+
+    assert largest_timestamp(packed[dropped * ROW.size :], offset) == (largest, at)

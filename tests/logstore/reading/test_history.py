@@ -11,6 +11,7 @@ import pytest
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log
 from logstore.errors import NotFound
+from logstore.formats.index_rows import largest_timestamp, row_count
 from logstore.formats.keys import CHAINS
 from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
@@ -432,6 +433,38 @@ def test_a_deleted_record_does_not_hide_the_largest_timestamp_of_the_others(
             assert found is not None and found.offset == expected
 
     play(scenario())
+
+
+@pytest.mark.parametrize("part_rows", [1, 3, 2048])
+def test_the_largest_timestamp_is_looked_for_in_small_parts(
+    monkeypatch: pytest.MonkeyPatch, part_rows: int
+) -> None:
+    """Where the largest was deleted, every row is looked at: how many hold the loop up at once?"""
+    walked: list[int] = []
+
+    def walk(rows: bytes, offset: int) -> tuple[int, int]:
+        walked.append(row_count(rows))
+        return largest_timestamp(rows, offset)
+
+    async def scenario() -> None:
+        written = MovedLog()
+        async with written.life() as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            for at in range(60):
+                late = {10: 9_000, 42: 800}.get(at, at)
+                data = memoryview(encode_batch([Record(0, late, None, b"v")]))
+                await committed(log, leader.append(data, check_batch(data, 0, len(data))).seq)
+            assert await log.offset_of_max_timestamp(leader, 60) == (10, 9_000, 0)
+            assert not walked
+            leader.raise_log_start(11)
+            found = await log.offset_of_max_timestamp(leader, 60)
+            assert found == (42, 800, leader.leader_epoch)
+
+    monkeypatch.setattr("logstore.formats.index_rows.SCAN_ROWS_MAX", part_rows)
+    monkeypatch.setattr("logstore.reading.read.largest_timestamp", walk)
+    play(scenario())
+    assert sum(walked) == 49
+    assert max(walked) <= part_rows
 
 
 def test_times_below_log_start_are_not_found() -> None:
