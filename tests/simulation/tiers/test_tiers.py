@@ -93,9 +93,9 @@ MUST_BE_SEEN = (
     "executor killed",
     "driver killed",
 )
-SHOW_MOST = (5_000, 5_005, 5_021, 5_034, 5_037, 5_038, 5_001, 5_002, 5_007)
-"""Seeds that showed all of it between them; played first. After a change of the simulated world
-others may be needed: they are played next."""
+SHOW_MOST = (5_748, 5_005, 5_000, 5_038, 5_001, 7_924, 5_004)
+"""Seeds that showed all of it between them, least CPU time of those tried; played first. After a
+change of the simulated world others may be needed: they are played next."""
 
 
 @pytest.mark.seeds(2, fast=0)
