@@ -1,6 +1,6 @@
 """The leader of a partition, or a follower nearby: named to clients that asked another broker.
 
-Produce from version 10 and Fetch from version 12 on name the leader, and where it is reached
+Produce from version 10 and Fetch from version 16 on name the leader, and where it is reached
 (KIP-951), as the registry's rows said last; a leader that is not alive is not named.
 
 A leader names a follower in the consumer's rack (KIP-392) as Kafka's does: one in sync. Here

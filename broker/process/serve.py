@@ -34,7 +34,7 @@ from broker.upkeep.compaction_child import CompactionChild, child_environment, c
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.store_watch import watch_store
 from logstore.config.broker import BrokerSettings
-from logstore.config.compaction_interval import EVERY, parse_every
+from logstore.config.compaction_interval import parse_every
 from logstore.epoch.log import FlushSettings, LogSettings
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
@@ -138,7 +138,7 @@ def _compaction(
     settings: ServeSettings, stop: asyncio.Event, counts: CompactionCounts
 ) -> CompactionChild | None:
     """The child process that compacts, if one is wanted of this broker."""
-    every = settings.settings.text(EVERY)
+    every = settings.settings.text("logstore.compaction.every")
     if parse_every(every) is None:
         return None
     return CompactionChild(
