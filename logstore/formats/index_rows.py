@@ -124,7 +124,8 @@ def max_timestamp_below(runs: Iterable[Rows], offset: int) -> tuple[int, int]:
     """Largest timestamp (ms) of an epoch range below `offset`, and an offset in its batch.
 
     `runs` are the last rows of the epoch range. By binary searches for the running maximum, however
-    many rows there are. The offset is -1 if the batch lies before `runs`; (-1, -1) without rows.
+    many rows there are. The offset is -1 if a batch before `runs` has it, and not their first too;
+    (-1, -1) without rows.
     """
     best = (-1, -1)
     for rows in runs:

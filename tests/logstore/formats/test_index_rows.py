@@ -93,6 +93,8 @@ def test_by_seq(found: list[tuple[int, int, int]], seq: int) -> None:
 
 @given(steps, st.integers(0, 9), st.integers(0, 20), st.integers(90, 240))
 @example([(1, 0, 9), (1, 0, 5), (1, 0, 7)], 1, 2, 103)
+@example([(1, 0, 9), (1, 0, 5), (1, 0, 9)], 1, 2, 103)
+@example([(1, 0, 9), (1, 0, 9)], 1, 1, 102)
 def test_the_largest_timestamp_of_the_last_rows_is_found_or_said_to_be_of_earlier_ones(
     found: list[tuple[int, int, int]], dropped: int, cut: int, offset: int
 ) -> None:
@@ -105,8 +107,10 @@ def test_the_largest_timestamp_of_the_last_rows_is_found_or_said_to_be_of_earlie
 
     expected = (-1, -1)
     if len(below) > dropped and largest > -1:
-        first = next(number for number, row in enumerate(below) if row.max_timestamp == largest)
-        expected = (largest, rows[first].base_offset if first >= dropped else -1)
+        here = [row.base_offset for row in below[dropped:] if row.max_timestamp == largest]
+        is_earlier = any(row.max_timestamp == largest for row in rows[:dropped])
+        is_first = below[dropped].max_timestamp == largest
+        expected = (largest, here[0] if is_first or not is_earlier else -1)
     assert max_timestamp_below(runs, offset) == expected
 
 
