@@ -5,6 +5,7 @@ Run it cell by cell (`# %%`) or as a whole, with LOG naming a log that has a top
 
 # %%
 import os
+import threading
 import urllib.request
 
 from pyspark.sql import SparkSession
@@ -15,8 +16,9 @@ LOG = os.environ.get("LOG", "/data/log")
 builder: SparkSession.Builder = SparkSession.builder
 spark = configure(builder).getOrCreate()
 
-# %% A listener hears of every batch of every query of this session.
-lag = LagListener()
+# %% A listener hears of every batch of every query of this session, a moment after its end.
+has_heard = threading.Event()
+lag = LagListener(publish=lambda _: has_heard.set())
 spark.streams.addListener(lag)
 host, port = lag.serve("127.0.0.1", 0)  # a fixed port where Prometheus is to find it
 
@@ -29,6 +31,7 @@ query = orders.writeStream.format("noop").queryName("to nowhere").start()
 query.processAllAvailable()
 
 # %%
+assert has_heard.wait(60), "no batch was reported"
 with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as answer:
     metrics = answer.read().decode()
 lags = lag.lags()
