@@ -97,27 +97,7 @@ def create_parts_settled(key: str, parts: Sequence[Buffer], *, attempts_max: int
 
     "Already exists" is believed only once the object can be read: a store's 409 looks the same.
     """
-    unknown = 0
-    for attempt in range(1, attempts_max + 1):
-        failure: Unavailable = _unsettled(key, attempts_max)
-        must_check = True
-        try:
-            yield Create(key, parts)
-            return
-        except AlreadyExists:
-            pass
-        except Unavailable as error:
-            failure = error
-            unknown += isinstance(error, OutcomeUnknown)
-            must_check = isinstance(error, OutcomeUnknown) and unknown >= UNKNOWN_BEFORE_LOOKING
-        if must_check:
-            with suppress(NotFound, Unavailable):  # not there after all, or not to be read just now
-                yield GetRange(key, 0, 1)
-                return
-        if attempt == attempts_max:
-            raise failure
-        yield BackOff(attempt)
-    raise AssertionError("no attempt")
+    yield from _create_or_read(key, parts, 1, attempts_max, (Unavailable,))
 
 
 def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
@@ -125,28 +105,43 @@ def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
 
     Raises the last attempt's error, `Denied` at once; an earlier attempt may have stored it.
     """
+    passing = (Retryable, OutcomeUnknown)
+    stored = yield from _create_or_read(key, [data], len(data) + 1, attempts_max, passing)
+    return stored is None or stored == data
+
+
+def _create_or_read(
+    key: str,
+    parts: Sequence[Buffer],
+    length: int,
+    attempts_max: int,
+    passing: tuple[type[Unavailable], ...],
+) -> Steps[bytes | None]:
+    """None once it is created, or the first `length` bytes of the object that is there.
+
+    Errors other than `passing` are raised at once.
+    """
     unknown = 0
     for attempt in range(1, attempts_max + 1):
-        failure: Unavailable = _unsettled(key, attempts_max)
+        failure: Unavailable = OutcomeUnknown(
+            f"could not create an object: key={key} attempts={attempts_max}"
+        )
         must_check = True
         try:
-            yield Create(key, [data])
-            return True
+            yield Create(key, parts)
+            return None
         except AlreadyExists:
             pass
-        except (Retryable, OutcomeUnknown) as error:
+        except passing as error:
             failure = error
-            unknown += isinstance(error, OutcomeUnknown)
-            must_check = isinstance(error, OutcomeUnknown) and unknown >= UNKNOWN_BEFORE_LOOKING
+            is_unknown = isinstance(error, OutcomeUnknown)
+            unknown += is_unknown
+            must_check = is_unknown and unknown >= UNKNOWN_BEFORE_LOOKING
         if must_check:
-            with suppress(NotFound, Retryable, OutcomeUnknown):  # a 409, or unreadable just now
-                stored: bytes = yield GetRange(key, 0, len(data) + 1)
-                return stored == data
+            with suppress(NotFound, *passing):  # not there after all, or not to be read just now
+                stored: bytes = yield GetRange(key, 0, length)
+                return stored
         if attempt == attempts_max:
             raise failure
         yield BackOff(attempt)
     raise AssertionError("no attempt")
-
-
-def _unsettled(key: str, attempts: int) -> OutcomeUnknown:
-    return OutcomeUnknown(f"could not create an object: key={key} attempts={attempts}")
