@@ -20,7 +20,7 @@ from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.protocol.believed_time import BelievedTime
 from logstore.protocol.start import LEASE_S, BrokerInfo, start
 from logstore.protocol.steps import GetRow, PutRow, QueryRows, Request, Steps
-from logstore.protocol.topics import delete_topic
+from logstore.protocol.topics import create_topic, delete_topic
 from logstore.runners.step_runner import outcome_of
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
@@ -337,6 +337,34 @@ def test_a_topic_that_is_deleted_during_a_start_is_no_loss(deletion_requests: in
             started = await written.runner.run(starting)
             assert started.update.topics.get("orders") is None
             await written.runner.run(deleting)
+
+    run(scenario())
+
+
+def test_a_topic_that_is_created_again_during_a_start_is_another_one() -> None:
+    """The start was overtaken, and nothing was lost: it says the former, not the latter."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False):
+            pass
+        identity = await written._identity()
+        rows = partition_pks()
+        starting = await stopped(
+            written,
+            start(identity.cluster_id, ME),
+            lambda made: isinstance(made, QueryRows) and made.pk == BROKER,
+        )
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+            starting = await stopped(
+                written, starting, lambda made: isinstance(made, GetRow) and made.pk in rows
+            )
+            await written.runner.run(delete_topic("orders", topic.topic_id))
+            await written.runner.run(create_topic("orders", topic.rows, {}))
+            with pytest.raises(Refused, match="was started twice at once"):
+                await written.runner.run(starting)
 
     run(scenario())
 
