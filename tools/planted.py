@@ -2,13 +2,15 @@
 
 Planted bugs are files tests/planted/NAME.toml; `tools/planted_bug.py` draws one.
 
-They are planted in a copy of the tree, one after the other. Each edit must find its place, one of
-the tests that the bug names must fail, and that test must pass without the bug: an error while
-collecting or setting up proves nothing. In `make test` other tiers have run all tests without a
-bug, and their reports say what passed; otherwise the test that failed runs again.
+They are planted in a copy of the tree, one after the other, and each run of pytest there is forked
+from a process that has its libraries loaded (`tools/warm_pytest.py`). Each edit must find its
+place, one of the tests that the bug names must fail, and that test must pass without the bug: an
+error while collecting or setting up proves nothing. In `make test` other tiers have run all tests
+without a bug, and their reports say what passed; otherwise the test that failed runs again.
 """
 
 import argparse
+import json
 import os
 import queue
 import re
@@ -32,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "tests/planted"
 COMPILED = ROOT / "build/pycache"
 """Where Python keeps the modules that it compiled: the Makefile's PYTHONPYCACHEPREFIX."""
+RUNNER = Path(__file__).with_name("warm_pytest.py")
 RUN_TIMEOUT_S = 900
 _PLAIN_NAME = re.compile(r"[\w\[\]=.-]+")
 
@@ -60,7 +63,7 @@ def prove(bug: PlantedBug, root: Path = ROOT) -> Proof:
 
 
 def prove_in(
-    copy: Path, bug: PlantedBug, root: Path = ROOT, passed: Collection[CaseId] = ()
+    copy: "Copy", bug: PlantedBug, root: Path = ROOT, passed: Collection[CaseId] = ()
 ) -> Proof:
     """As `prove`, in a copy that is as the tree is, and that is so again afterwards.
 
@@ -70,8 +73,8 @@ def prove_in(
     red_by, why_not, seeds = "", "", None
     try:
         for package in bug.packages:
-            check_import_comes_from(copy, package)
-        with planted_in(copy, bug, root):
+            check_import_comes_from(copy.path, package)
+        with planted_in(copy.path, bug, root):
             red, node, seeds = expect_red(bug, copy)
         red_by = red.name
         if red not in passed:
@@ -81,13 +84,23 @@ def prove_in(
     return Proof(bug, red_by, why_not, seeds, time.perf_counter() - began)
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    path: Path
+    runner: subprocess.Popen[str]
+    """tools/warm_pytest.py, in the copy."""
+
+
 @contextmanager
-def copied(root: Path) -> Iterator[Path]:
+def copied(root: Path) -> Iterator[Copy]:
     with tempfile.TemporaryDirectory(prefix="planted-") as scratch:
-        copy = Path(scratch).resolve() / "tree"
-        copy_tree(root, copy)
-        with compiled_once(root, copy):
-            yield copy
+        path = Path(scratch).resolve() / "tree"
+        copy_tree(root, path)
+        with compiled_once(root, path), subprocess.Popen(
+            [sys.executable, "-P", str(RUNNER)], cwd=path, env=variables_in(path), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as runner:  # fmt: skip
+            yield Copy(path, runner)
 
 
 def copy_tree(root: Path, copy: Path) -> None:
@@ -133,29 +146,33 @@ def planted_in(copy: Path, bug: PlantedBug, root: Path) -> Iterator[None]:
 @cache
 def check_import_comes_from(copy: Path, package: str) -> None:
     """The tests must not test an editable install of the real tree."""
-    answer = run(copy, "-c", f"import {package}; print({package}.__file__)")
+    command = [sys.executable, "-c", f"import {package}; print({package}.__file__)"]
+    answer = subprocess.run(
+        command, cwd=copy, env=variables_in(copy), capture_output=True, text=True,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
     if answer.returncode or not Path(answer.stdout.strip()).is_relative_to(copy):
-        raise Unproven(f"{package} is not imported from the copy: {last_line(answer)}")
+        raise Unproven(f"{package} is not imported from the copy: {last_line(answer.stderr)}")
 
 
-def expect_green(bug: PlantedBug, copy: Path, node: str) -> None:
-    answer = run_tests(bug, copy, node, green=True)
-    if answer.returncode != 0:
-        raise Unproven(f"without the bug the tests do not pass: {last_line(answer)}")
+def expect_green(bug: PlantedBug, copy: Copy, node: str) -> None:
+    code, output = run_tests(bug, copy, node, green=True)
+    if code != 0:
+        raise Unproven(f"without the bug the tests do not pass: {last_line(output)}")
 
 
-def expect_red(bug: PlantedBug, copy: Path) -> tuple[CaseId, str, int | None]:
+def expect_red(bug: PlantedBug, copy: Copy) -> tuple[CaseId, str, int | None]:
     """The test that failed first, how pytest selects it, and after how many seeds if it says so."""
-    report = copy / "report.xml"
+    report = copy.path / "report.xml"
     report.unlink(missing_ok=True)
-    answer = run_tests(bug, copy, *bug.red, f"--junitxml={report}", "-ojunit_family=xunit1")
-    if answer.returncode == 0:
+    code, output = run_tests(bug, copy, *bug.red, f"--junitxml={report}", "-ojunit_family=xunit1")
+    if code == 0:
         raise Unproven("no test noticed")
-    failed = first_failure(report)
-    if answer.returncode != 1 or failed is None:
-        raise Unproven(f"no test failed, the run did: {last_line(answer)}")
-    found = re.search(r"^seeds to detection: (\d+)", answer.stdout, re.MULTILINE)
-    return *failed, int(found[1]) if found else None
+    failed = first_failure(report) if report.exists() else None
+    if code != 1 or failed is None:
+        raise Unproven(f"no test failed, the run did: {last_line(output)}")
+    played = re.search(r"^seeds to detection: (\d+)", output, re.MULTILINE)
+    return *failed, int(played[1]) if played else None
 
 
 def first_failure(report: Path) -> tuple[CaseId, str] | None:
@@ -181,40 +198,49 @@ def passed_tests(reports: Sequence[Path]) -> set[CaseId]:
     }
 
 
-def run_tests(
-    bug: PlantedBug, copy: Path, *arguments: str, green: bool = False
-) -> subprocess.CompletedProcess[str]:
+def run_tests(bug: PlantedBug, copy: Copy, *arguments: str, green: bool = False) -> tuple[int, str]:
+    """pytest's exit code and what it printed.
+
+    `green`: the copy is as the tree is, so its compiled files serve all copies.
+    """
     options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider"]
     if bug.seeds is not None:
         options += [f"--seeds={bug.seeds}", f"--first-seed={bug.first_seed}"]
-    return run(copy, "-m", "pytest", *options, *arguments, green=green)
+    environment = variables_in(copy.path)
+    if not green:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        environment["PLANTED"] = "yes"  # what never happens is not waited for as long
+    output = copy.path / "output.txt"
+    run = {
+        "arguments": [*options, *arguments],
+        "environment": environment,
+        "output": str(output),
+        "timeout_s": RUN_TIMEOUT_S,
+    }
+    assert copy.runner.stdin and copy.runner.stdout
+    print(json.dumps(run), file=copy.runner.stdin, flush=True)
+    answer = copy.runner.stdout.readline()
+    if not answer:
+        raise Unproven("the process that forks runs of pytest has ended")
+    code = json.loads(answer)
+    if code is None:
+        raise Unproven(f"still running after {RUN_TIMEOUT_S} s")
+    return code, output.read_text()
 
 
-def run(copy: Path, *arguments: str, green: bool = False) -> subprocess.CompletedProcess[str]:
-    """`green`: the copy is as the tree is, so its compiled files serve all copies."""
-    environment = {
+def variables_in(copy: Path) -> dict[str, str]:
+    return {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
         "PYTHONPATH": str(copy),
         "PYTHONPYCACHEPREFIX": str(COMPILED),
-        "PYTHONDONTWRITEBYTECODE": "" if green else "1",
+        "PYTHONDONTWRITEBYTECODE": "",
         "CI": "true",  # the same examples each time
         "SHRINK": "no",  # the first that fails is enough
     }
-    if not green:
-        environment["PLANTED"] = "yes"  # what never happens is not waited for as long
-    command = [sys.executable, *arguments]
-    try:
-        return subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True,
-            stdin=subprocess.DEVNULL, timeout=RUN_TIMEOUT_S,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as expired:
-        raise Unproven(f"still running after {expired.timeout:.0f} s") from expired
 
 
-def last_line(answer: subprocess.CompletedProcess[str]) -> str:
-    lines = (answer.stdout + answer.stderr).strip().splitlines()
-    return lines[-1] if lines else f"exit code {answer.returncode}"
+def last_line(output: str) -> str:
+    return (output.strip().splitlines() or ["no output"])[-1]
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
@@ -244,7 +270,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 
 
 def prove_all(bugs: Sequence[PlantedBug], root: Path, jobs: int) -> list[Proof]:
-    copies: queue.Queue[Path] = queue.Queue()
+    copies: queue.Queue[Copy] = queue.Queue()
 
     def prove_one(bug: PlantedBug) -> Proof:
         copy = copies.get()

@@ -1,8 +1,10 @@
 """Runs everything that must pass, tier by tier, and sums up: `make test`.
 
-Each tier is one pytest run of several processes; deadlines allow for a loaded machine. A tier that
-cannot run on this machine says so in a line of its own and in the last line. That last line counts
-the tests of all tiers; a failed check (format, lint, types, imports) counts as one.
+Each tier is one pytest run of several processes; deadlines allow for a loaded machine. Tests of
+clients and Spark wait for half of their time, for leases and processes: planted bugs are tried
+beside them, at the lowest priority. A tier that cannot run on this machine says so in a line of its
+own and in the last line. That last line counts the tests of all tiers; a failed check (format,
+lint, types, imports) counts as one.
 
 Simulations play other seeds each day beside those that they always play. The first of them is
 printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
@@ -14,6 +16,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +42,8 @@ class Tier:
     compares: bool = False
     """Its tests want the reports of the tiers before it: what passes without a planted bug."""
     why_not: Callable[[], str | None] = lambda: None
+    beside: bool = False
+    """It takes the time that the tiers after it leave, and is shown at the end."""
     mark: str | None = None
     """Only files that have this mark are collected: few of all, and collecting takes each process
     a dozen seconds."""
@@ -69,6 +74,7 @@ class Counts:
 TIERS = (
     Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
     Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
+    Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True, beside=True),
     Tier("clients", ("-m", "clients and not spark"), parallel=True, mark="clients"),
     Tier(
         "spark",
@@ -77,7 +83,6 @@ TIERS = (
         why_not=why_no_java,
         mark="spark",
     ),
-    Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True),
 )
 
 
@@ -100,17 +105,26 @@ def main() -> int:
     total = Counts() if options.only else run_checks(lines)
     not_run: list[str] = []
     reports: list[Path] = []
-    for tier in TIERS:
-        if options.only not in (None, tier.name):
-            continue
-        if reason := tier.why_not():
-            not_run.append(tier.name)
-            lines.append(f"{tier.name:10} NOT RUN on this machine: {reason}")
-            print(lines[-1], flush=True)
-            continue
-        earlier = reports if tier.compares else ()
-        total += run_tier(tier, options.jobs, first, lines, earlier)
-        reports.append(report_of(tier))
+    with ExitStack() as running:
+        beside: list[Run] = []
+        for tier in TIERS:
+            if options.only not in (None, tier.name):
+                continue
+            if reason := tier.why_not():
+                not_run.append(tier.name)
+                lines.append(f"{tier.name:10} NOT RUN on this machine: {reason}")
+                print(lines[-1], flush=True)
+                continue
+            earlier = reports if tier.compares else ()
+            last = tier.beside and options.jobs > 1 and not options.only
+            run = running.enter_context(begun(tier, options.jobs, first, earlier, beside=last))
+            reports.append(report_of(tier))
+            if last:
+                beside.append(run)
+            else:
+                total += run.counts(lines)
+        for run in beside:
+            total += run.counts(lines)
 
     # Again and in short: the whole errors may be far above, or cut off by who shows this output.
     lines += [line for report in reports for line in failures_in(report)]
@@ -150,10 +164,33 @@ def report_of(tier: Tier) -> Path:
     return REPORTS / f"{tier.name}.xml"
 
 
-def run_tier(
-    tier: Tier, jobs: int, first_daily: int, lines: list[str], earlier: Sequence[Path]
-) -> Counts:
-    """`earlier`: reports of tiers that ran before it."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    tier: Tier
+    began: float
+    process: subprocess.Popen[bytes]
+    shown: Path | None
+    """Where its output is; `None` if that is seen already."""
+
+    def counts(self, lines: list[str]) -> Counts:
+        """Waits until the tier has ended."""
+        code = self.process.wait()
+        if self.shown:
+            print(f"\n--- {self.tier.name}\n{self.shown.read_text()}", flush=True)
+        counts = read_report(report_of(self.tier))
+        if code not in (0, NO_TESTS) and not counts.failed:
+            counts += Counts(failed=1)  # pytest itself failed: nothing in its report says so
+        beside = " beside others" if self.shown else ""
+        seconds = time.perf_counter() - self.began
+        lines.append(f"{self.tier.name:10} {counts} in {seconds:.0f} s{beside}")
+        return counts
+
+
+@contextmanager
+def begun(
+    tier: Tier, jobs: int, first_daily: int, earlier: Sequence[Path], *, beside: bool
+) -> Iterator[Run]:
+    """`earlier`: reports of tiers that ran before it. No process outlives the context."""
     report = report_of(tier)
     report.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--durations=15"]
@@ -162,14 +199,23 @@ def run_tier(
     if tier.parallel and jobs > 1:
         # Neighbours share brokers and Sparks, and long tests would leave a process without work.
         command += ["-n", str(jobs), "--dist", "worksteal"]
-    print(f"\n--- {tier.name}", flush=True)
+    command += tier.selected()
     began = time.perf_counter()
-    code = subprocess.run([*command, *tier.selected()], stdin=subprocess.DEVNULL).returncode
-    counts = read_report(report)
-    if code not in (0, NO_TESTS) and not counts.failed:
-        counts += Counts(failed=1)  # pytest itself failed: nothing in its report says so
-    lines.append(f"{tier.name:10} {counts} in {time.perf_counter() - began:.0f} s")
-    return counts
+    if not beside:
+        print(f"\n--- {tier.name}", flush=True)
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+            yield Run(tier, began, process, None)
+        return
+    print(f"\n--- {tier.name}: beside the next ones, shown at the end", flush=True)
+    shown = REPORTS / f"{tier.name}.txt"
+    command = ["nice", "-n", "19", *command]
+    with shown.open("wb") as output, subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+    ) as process:  # fmt: skip
+        try:
+            yield Run(tier, began, process, shown)
+        finally:
+            process.terminate()
 
 
 def failures_in(path: Path) -> Iterator[str]:

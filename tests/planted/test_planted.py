@@ -10,6 +10,7 @@ from tools.planted import (
     ROOT,
     RUN_TIMEOUT_S,
     CaseId,
+    Copy,
     copied,
     misplaced,
     passed_tests,
@@ -19,7 +20,7 @@ from tools.planted_bug import PlantedBug, read_bugs
 
 
 @pytest.fixture(scope="module")
-def copy() -> Iterator[Path]:
+def copy() -> Iterator[Copy]:
     with copied(ROOT) as copy:
         yield copy
 
@@ -37,5 +38,5 @@ def test_every_planted_bug_finds_its_place() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(2 * RUN_TIMEOUT_S + 60)
 @pytest.mark.parametrize("bug", read_bugs(ROOT / FOLDER), ids=lambda bug: bug.name)
-def test_a_planted_bug_is_noticed(bug: PlantedBug, copy: Path, passed: Collection[CaseId]) -> None:
+def test_a_planted_bug_is_noticed(bug: PlantedBug, copy: Copy, passed: Collection[CaseId]) -> None:
     assert not prove_in(copy, bug, passed=passed).why_not

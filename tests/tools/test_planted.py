@@ -96,7 +96,7 @@ def test_a_test_that_is_known_to_pass_is_not_run_again_and_one_copy_serves_all_b
     with copied(root) as copy:
         assert "without the bug" in prove_in(copy, bug, root).why_not
         assert prove_in(copy, bug, root, {CaseId("tests.test_add", "test_sums")}).why_not == ""
-        assert (copy / "adding/add.py").read_text() == ADD
+        assert (copy.path / "adding/add.py").read_text() == ADD
 
 
 def test_a_report_says_which_tests_passed(tmp_path: Path) -> None:
@@ -120,6 +120,18 @@ def test_a_test_that_is_not_there_proves_nothing(root: Path) -> None:
     bug = read_bug(plant(root, "a - b", red="tests/test_add.py::test_gone"))
 
     assert "the run did" in prove(bug, root).why_not
+
+
+@pytest.mark.slow
+def test_a_run_that_does_not_end_is_killed_and_the_next_bug_has_its_own_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = read_bug(plant(root, "sum(iter(lambda: 0, None))", name="endless"))
+    with copied(root) as copy:
+        with monkeypatch.context() as context:
+            context.setattr("tools.planted.RUN_TIMEOUT_S", 1)
+            assert prove_in(copy, endless, root).why_not == "still running after 1 s"
+        assert prove_in(copy, read_bug(plant(root, "a - b")), root).why_not == ""
 
 
 @pytest.mark.slow

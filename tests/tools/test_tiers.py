@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.java import major_version, why_no_java
-from tools.tiers import TESTS, TIERS, Counts, failures_in, marked_files, read_report
+from tools.tiers import TESTS, TIERS, Counts, Tier, begun, failures_in, marked_files, read_report
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests">
@@ -49,6 +49,29 @@ def test_a_tier_collects_each_file_that_has_its_mark(mark: str) -> None:
     given = re.compile(rf"mark\.{mark}\b")
     giving = {str(path) for path in TESTS.rglob("*.py") if given.search(path.read_text())}
     assert giving == set(files)
+
+
+@pytest.mark.slow
+def test_a_tier_beside_others_has_the_lowest_priority_and_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tools.tiers.REPORTS", tmp_path)
+    options = "def pytest_addoption(parser): parser.addoption('--first-daily-seed')\n"
+    (tmp_path / "conftest.py").write_text(options)
+    test = tmp_path / "test_priority.py"
+    test.write_text(
+        "import os\n"
+        "def test_low(): assert os.nice(0) == 19\n"
+        "def test_failing(): assert os.nice(0) == 20\n"
+    )
+    lines: list[str] = []
+    arguments = ("-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(test))
+    with begun(Tier("some", arguments), 2, 0, (), beside=True) as run:
+        assert run.counts(lines) == Counts(passed=1, failed=1)
+
+    assert lines[0].startswith("some       1 passed, 1 failed in ")
+    assert lines[0].endswith(" s beside others")
+    assert "assert 19 == 20" in capfd.readouterr().out
 
 
 def test_the_sum_of_counts_always_names_passed_and_failed() -> None:
