@@ -16,8 +16,8 @@ TROUBLES_MAX = 1000
 logger = logging.getLogger(__name__)
 
 
-class PartitionLeader(Protocol):
-    """A partition's leader, as far as an alarm names it."""
+class NamedPartition(Protocol):
+    """Topic id and partition for the log line: of a leader or of a follower."""
 
     @property
     def topic_id(self) -> bytes: ...
@@ -31,8 +31,8 @@ class Alarms:
         self._clock = clock
         self._troubles = LastingTroubles(again_s=AGAIN_S, count_max=TROUBLES_MAX)
 
-    def cannot_serve(self, leader: PartitionLeader, offset: int, error: LogstoreError) -> None:
-        """Tell of what will not pass by itself: damaged, lost, or not allowed to be read."""
+    def cannot_serve(self, partition: NamedPartition, offset: int, error: LogstoreError) -> None:
+        """Report an error that repeating cannot mend: damaged, lost, or not allowed to be read."""
         if not isinstance(error, Corrupt | NotFound | Refused):
             return
         trouble = str(error)
@@ -41,8 +41,8 @@ class Alarms:
         logger.error(
             "stored records cannot be served: topic=%s partition=%d offset=%d %s; "
             "run logstore fsck",
-            leader.topic_id.hex(),
-            leader.partition,
+            partition.topic_id.hex(),
+            partition.partition,
             offset,
             trouble,
         )

@@ -1,4 +1,4 @@
-"""Which requests are served, in which versions, by whom. ApiVersions answers from it."""
+"""Which requests are served, in which versions, by which handler. ApiVersions answers from it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

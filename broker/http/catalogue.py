@@ -1,7 +1,7 @@
 """Every metric there is: its name, kind, labels and meaning. `docs/operations/metrics.md` lists it.
 
-Counters are of this start of the broker (those of the store and the loop: of this process), and end
-in `_total`. A name, once released, keeps its meaning.
+Counters are of this start of the broker (those of the store, the loop and compaction: of this
+process), and end in `_total`. A name, once released, keeps its meaning.
 """
 
 from dataclasses import dataclass

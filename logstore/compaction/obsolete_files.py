@@ -1,7 +1,8 @@
-"""Files to drop from tables: those below log start, those that no version names.
+"""Which files of tables are below log start, and when a sweep is due.
 
 Whole files only: a file that also holds younger records stays until all of it is below log start,
-and readers are not shown the records below. Pure.
+and readers are not shown the records below. A sweep is for files that no version names:
+`history.delta.Tables.vacuum` finds them, `protocol.disposal.may_sweep_file` decides. Pure.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,8 @@
         await log.close(timeout_s=10)
 
 Only `leader.append` and `when_committed` decide what is acknowledged to a client. When the
-chain is fenced, `fenced` is set and the process should stop: a successor serves the same data.
+chain is fenced, `fenced` is set and this `Log` is over: another broker leads its partitions, and
+`broker.process.life` starts the next epoch in the same process.
 """
 
 import asyncio

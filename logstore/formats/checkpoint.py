@@ -71,7 +71,7 @@ from logstore.records.crc32c import crc32c
 from logstore.slices import Slices, finish
 
 PAGE_ROWS_MAX = 4096
-SLICE_STRETCHES = 512
+SLICE_EPOCH_RANGES = 512
 SLICE_SEQS = 65_536
 SLICE_DELETED = 4_096
 SLICE_CRC_BYTES = 4 * 1024 * 1024
@@ -188,7 +188,7 @@ def encode_in_slices(chain: ChainState) -> Slices[EncodedCheckpoint]:
     epoch_ranges = _EpochRanges(chain.created_ms)
     for number, key in enumerate(sorted(chain.epoch_ranges), 1):
         yield from epoch_ranges.add(key, chain.epoch_ranges[key])
-        if number % SLICE_STRETCHES == 0:
+        if number % SLICE_EPOCH_RANGES == 0:
             yield
     tables = [bytes(epoch_ranges.page_table)]
     for at in range(0, len(chain.checkpoints), SLICE_SEQS):
@@ -407,7 +407,7 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
             max_timestamp=summary.max_timestamp,
             max_timestamp_offset=summary.max_timestamp_offset,
         )
-        if number % SLICE_STRETCHES == 0:
+        if number % SLICE_EPOCH_RANGES == 0:
             yield
     return chain
 

@@ -1,11 +1,14 @@
 """Index rows: one batch each, packed alike in memory and in checkpoint pages.
 
+An index entry of a segment is another layout, of 96 bytes: `formats.segment`.
+
     at    size  row field (big-endian)
       0      8  seq              of the segment
       8      8  position         in the segment's body (or in the staged object's, see place)
      16      4  length
      20      4  record count
      24      2  place            0: the segment itself; n: the n-th place of the checkpoint
+                                 (reserved: `formats.segment`)
      26      1  flags            as in an index entry
      27      1  reserved
      28      8  base offset

@@ -3,7 +3,7 @@
     at    size  header field (big-endian)
       0      4  magic            b"LGSG"
       4      2  format           1, or 2 if any entry is of a kind above 5, 3 above 7
-      6      1  kind             0 opening, 1 data, 2 seal, 3 staged
+      6      1  kind             0 opening, 1 data, 2 seal, 3 staged (reserved)
       7      1  reserved         0
       8     16  cluster id
      24      8  epoch            broker epoch: the chain this segment belongs to
@@ -14,7 +14,7 @@
      64     16  previous nonce   that of seq - 1; zeros in an opening
      80      8  created ms       when its first batch came; never falls along a chain
      88      4  index bytes      entries and the table of places
-     92      4  place count      staged objects that adopted batches lie in
+     92      4  place count      staged objects that adopted batches lie in (reserved: 0)
      96      8  body bytes
     104      4  body CRC32C
     108      4  CRC32C           of header [0, 108) and the index
@@ -30,8 +30,9 @@ states carry checksums of their own, for those who read parts; but a batch's lea
 bytes, offset, length and leader epoch among them, so the whole body has one too.
 
     at    size  index entry
-      0      1  kind             1 batch, 2 take, 3 release, 4 adopted batch, 5 state,
-                                 6 forget, 7 cut, 8 deleted below
+      0      1  kind             1 batch, 2 take (leadership begin), 3 release (leadership end),
+                                 4 adopted batch (reserved), 5 state, 6 forget, 7 cut,
+                                 8 deleted below
       1      1  flags            1 log append time, 2 transactional, 4 control: attributes >> 3
       2      2  place            0 this object, n the n-th place
       4      4  partition
@@ -52,6 +53,9 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
      88      4  record count
      92      4  CRC32C           of the state at `position`; 0 for batches
      96
+
+Reserved: nothing writes staged objects and adopted batches. Readers check their form, and refuse to
+read their records.
 
 Pure. A reader refuses an unknown kind or a newer format; changing a line above is a format change,
 and docs/formats/segment.md says how.

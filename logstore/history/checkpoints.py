@@ -34,7 +34,7 @@ _ORDER = [(name, "ascending") for name in ("partition", "min", "max", "path")]
 
 @dataclass(slots=True)
 class TableCheckpoint:
-    """All parts combined."""
+    """A decoded Delta checkpoint, its Parquet parts combined; files and table end per partition."""
 
     files: dict[int, FileList] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)

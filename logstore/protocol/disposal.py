@@ -1,4 +1,6 @@
-"""Which data may be deleted, and where a log starts: the one module that decides. Pure.
+"""Whether a topic's rows, table and files may be deleted, and where a log starts. Pure.
+
+It decides on everything but segments: those are of `protocol.trim`.
 
 Rows, topic records, tables and chains are four witnesses, and each of them can be lost or be an
 older copy. Nothing is deleted because one of them says so or says nothing:
@@ -14,8 +16,7 @@ older copy. Nothing is deleted because one of them says so or says nothing:
     everything of a topic      the registry has no live row of its id, and a topic record says that
                                it was deleted; without that record the registry is an old copy
     the table of a topic       the same, an hour ago; and neither the table pointer nor the record
-    says
-                               that it is kept
+                               says that it is kept
     rows of a topic that       chains hold nothing of the topic, or its deletion is recorded
     lacks some
 
@@ -78,18 +79,18 @@ def may_drop_rows(fate: Fate, *, was_led: bool) -> Ruling:
     return Ruling(True, "no chain ever led it: its creation died")
 
 
-def may_drop_table(fate: Fate, copy: TableRow, recorded: str | None, now_ms: int) -> Ruling:
+def may_drop_table(fate: Fate, pointer: TableRow, recorded: str | None, now_ms: int) -> Ruling:
     """A topic's table, once the topic is gone.
 
-    `copy` is the table's row, which says when a run first found the topic gone; `recorded` is the
-    topic's `logstore.table.on.delete` by the record of its deletion, None without one. `now_ms` is
-    believed time (`believed_time`).
+    `pointer` is the table's row, which says when a run first found the topic gone; `recorded` is
+    the topic's `logstore.table.on.delete` by the record of its deletion, None without one. `now_ms`
+    is believed time (`believed_time`).
     """
     if fate is not Fate.DELETED:
         return Ruling(False, fate.value)
-    if copy.on_delete != DROP or recorded != DROP:
+    if pointer.on_delete != DROP or recorded != DROP:
         return Ruling(False, "its topic says that the table is kept")
-    if not 0 < copy.gone_ms <= now_ms - DROP_GRACE_MS:
+    if not 0 < pointer.gone_ms <= now_ms - DROP_GRACE_MS:
         return Ruling(False, "its topic has been gone for less than an hour")
     return Ruling(True, fate.value)
 

@@ -16,10 +16,13 @@ from logstore.formats.segment_builder import FrozenSegment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """How many puts may be under way at once."""
+    """Limits of puts that are queued or under way."""
 
     by_interval: int = 2
+    """The flush interval freezes the open segment only while fewer are."""
+
     by_size: int = 8
+    """Puts at once. A segment that is frozen because it is full waits until one of them ends."""
 
 
 class Pipeline:

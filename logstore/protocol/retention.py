@@ -65,7 +65,7 @@ class Policy(NamedTuple):
 
 
 @dataclass(slots=True)
-class _FileGroup:
+class _PartGroup:
     end: int
     byte_count: int
     oldest_ms: int
@@ -81,7 +81,7 @@ class Ledger:
         self.log_start = self.at = log_start
         self.is_new = True
         """Whether nothing was read yet."""
-        self._groups: deque[_FileGroup] = deque()
+        self._groups: deque[_PartGroup] = deque()
         self._bytes = 0
 
     def wants_more(self, policy: Policy, now_ms: int, up_to: int) -> bool:
@@ -118,7 +118,7 @@ class Ledger:
         self._bytes += part.byte_count
         last = self._groups[-1] if self._groups else None
         if last is None or not _belongs(part, last, policy):
-            self._groups.append(_FileGroup(*part, part.max_timestamp))
+            self._groups.append(_PartGroup(*part, part.max_timestamp))
             return
         last.end = max(last.end, part.end)
         last.byte_count += part.byte_count
@@ -157,7 +157,7 @@ class Ledger:
         self.at = max(self.at, log_start)
 
 
-def _belongs(part: Part, group: _FileGroup, policy: Policy) -> bool:
+def _belongs(part: Part, group: _PartGroup, policy: Policy) -> bool:
     """Whether to count `part` with the group before it."""
     if (part.max_timestamp < 0) != (group.newest_ms < 0):
         return False

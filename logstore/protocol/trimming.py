@@ -195,7 +195,8 @@ class Trimmer:
         """The last checkpoint at which nothing holds the chain back; its trim point without one."""
         known = yield from checkpoints_of(cache, epoch, row.checkpoint)
         candidates = [seq for seq in known if seq > row.trim]
-        low, high, durable_ends = 0, len(candidates), None
+        low, high = 0, len(candidates)
+        held_by: Hold | None = None
         while low < high:
             middle = (low + high) // 2
             front = yield from cache.front(epoch, candidates[middle])
@@ -203,8 +204,8 @@ class Trimmer:
             if hold is None:
                 low = middle + 1
             else:
-                high, durable_ends = middle, hold
-        self._remember(epoch, candidates[low] if durable_ends else 0, durable_ends, needs)
+                high, held_by = middle, hold
+        self._remember(epoch, candidates[low] if held_by else 0, held_by, needs)
         return candidates[low - 1] if low else row.trim
 
     def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:

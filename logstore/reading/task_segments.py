@@ -42,7 +42,7 @@ _READER = "task"
 
 
 class FetchPlace(NamedTuple):
-    """Bytes [start, end) of a segment; all of it without `end`."""
+    """Bytes [start, end) of a segment; `end` 0: the whole segment."""
 
     chain: int
     seq: int

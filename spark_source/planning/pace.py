@@ -8,7 +8,7 @@ from spark_source.planning.offsets import Position, TopicPosition, ranges_betwee
 
 @dataclass(slots=True)
 class TriggerPace:
-    """`minOffsetsPerTrigger` with `maxTriggerDelay`, which is the longest that it makes one wait.
+    """Whether the next batch is due: `minOffsetsPerTrigger` offsets, or `maxTriggerDelay` later.
 
     The first batch of a run waits for nothing, as with Spark's Kafka source. Times are of a
     monotonic clock.

@@ -1,9 +1,9 @@
-"""docs/internals/files.md, ARCHITECTURE.md and the pages of protocols name files that are there."""
+"""ARCHITECTURE.md and the pages of docs/internals name files and functions that are there."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -32,14 +32,61 @@ def has(folder: Path, name: str) -> bool:
     return any(folder.glob(name)) or any(folder.glob(f"*/{name}"))
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "internals/safety.md"])
-def test_short_paths_of_a_page_lead_to_one_place(page: str) -> None:
-    names = set(FILE.findall((DOCS / page).read_text("utf-8")))
+def test_short_paths_of_the_architecture_lead_to_one_place() -> None:
+    assert not [name for name in paths_in("ARCHITECTURE.md") if not is_somewhere(name)]
 
-    assert not [name for name in names if "/" in name and not is_somewhere(name)]
+
+def test_safety_rules_name_code_and_tests_from_the_root() -> None:
+    assert not [name for name in paths_in("internals/safety.md") if not (ROOT / name).is_file()]
+
+
+def paths_in(page: str) -> set[str]:
+    return {name for name in FILE.findall((DOCS / page).read_text("utf-8")) if "/" in name}
 
 
 def is_somewhere(name: str) -> bool:
     if any(ROOT.glob(name)):
         return True
     return any(any((ROOT / top).glob(f"**/{name}")) for top in (*PACKAGES, "tests"))
+
+
+def test_each_answer_names_functions_of_its_files() -> None:
+    page = (DOCS / "internals/where.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "`" in line]
+
+    assert len(rows) > 50
+    assert not [complaint for row in rows for complaint in wrong_names(row.split("|")[2])]
+    assert "(internals/where.md)" in (DOCS / "ARCHITECTURE.md").read_text("utf-8")
+
+
+def wrong_names(answer: str) -> Iterator[str]:
+    """A name belongs to the file that stands before it."""
+    known, path = frozenset[str](), ""
+    for name in re.findall(r"`([^`]+)`", answer):
+        if name.endswith(".py"):
+            path = name
+            if not (ROOT / path).is_file():
+                yield f"no such file: {path}"
+                return
+            known = names_in(ast.parse((ROOT / path).read_text("utf-8")))
+        elif re.fullmatch(r"[\w.]+", name) and name not in known:
+            yield f"{path or 'no file'}: {name}"
+
+
+def names_in(node: ast.Module | ast.ClassDef, prefix: str = "") -> frozenset[str]:
+    """Functions, classes and constants; those of a class with its name before them."""
+    names = set[str]()
+    for statement in node.body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(prefix + name)
+            case ast.ClassDef(name=name):
+                names |= {prefix + name, *names_in(statement, f"{prefix}{name}.")}
+            case ast.Assign(targets=targets):
+                bound = (n for target in targets for n in ast.walk(target))
+                names |= {prefix + n.id for n in bound if isinstance(n, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(prefix + name)
+            case _:
+                pass
+    return frozenset(names)

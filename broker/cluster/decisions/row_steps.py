@@ -16,7 +16,7 @@ CHANGED = ("replicas", "reassigning", "target")
 
 
 def read_chains() -> Steps[dict[int, ChainRow]]:
-    """Every chain there ever was, by epoch."""
+    """All chain rows of the registry, sealed chains too, by epoch."""
     rows = yield QueryRows(CHAIN)
     return {int(sk): ChainRow.of(row) for sk, row in rows}
 
