@@ -9,10 +9,12 @@ threads are doing.
 import argparse
 import asyncio
 import faulthandler
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +24,7 @@ from tests.scenarios.harness.group_journal import MemberJournal
 POLL_S = 0.5
 BATCH = 500
 HEARTBEAT_MS = 1000
+ANSWER_MS = 5000
 REBALANCE_MS = 30_000
 
 
@@ -46,6 +49,10 @@ def java(options: argparse.Namespace) -> NoReturn:
     """Becomes Apache Kafka's verifiable consumer, which tells what it does by itself."""
     more = ["--topic", options.topic, "--group-id", options.group]
     more += ["--session-timeout", str(options.session_ms)]
+    if options.client_id:
+        settings = options.journal.with_suffix(".properties")
+        settings.write_text(f"client.id={options.client_id}\n")
+        more += ["--command-config", str(settings)]
     command = tool_command("VerifiableConsumer", "--bootstrap-server", options.bootstrap, *more)
     os.execvp(command[0], command)
 
@@ -70,6 +77,7 @@ def librdkafka(
         {
             "bootstrap.servers": options.bootstrap,
             "group.id": options.group,
+            "client.id": options.client_id or "rdkafka",
             "partition.assignment.strategy": "range",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -106,8 +114,16 @@ def librdkafka(
 
 
 def kafka_python(
-    options: argparse.Namespace, journal: MemberJournal, is_over: Callable[[], bool]
+    options: argparse.Namespace,
+    journal: MemberJournal,
+    is_over: Callable[[], bool],
+    *,
+    asks_for_offsets: bool = True,
 ) -> None:
+    """Begins each assignment at the committed offsets, as the other clients do by themselves.
+
+    Without `asks_for_offsets` it may go on where it was before another owner (docs/consumers.md).
+    """
     import kafka
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.errors import KafkaError
@@ -119,10 +135,13 @@ def kafka_python(
 
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             journal.note("assigned", [[one.partition] for one in assigned])
+            if asks_for_offsets:  # a listener that waits for an answer stops the heartbeats
+                consumer.pause(*assigned)
 
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=options.bootstrap.split(","),
         group_id=options.group,
+        client_id=options.client_id or "kafka-python",
         partition_assignment_strategy=[RangePartitionAssignor],
         auto_offset_reset="earliest",
         enable_auto_commit=False,
@@ -134,6 +153,7 @@ def kafka_python(
     say("ready")
     while not is_over():
         try:
+            begin_at_committed(consumer)
             polled = consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=BATCH)
         except KafkaError as error:  # also what ended its heartbeats; the next poll joins again
             say(f"poll: {error!r}")
@@ -155,6 +175,17 @@ def kafka_python(
     consumer.close()
 
 
+def begin_at_committed(consumer: Any) -> None:
+    """Resume what an assignment has paused. Raises `KafkaError`: it stays paused."""
+    for part in consumer.paused():
+        offset = consumer.committed(part, timeout_ms=ANSWER_MS)
+        if offset is None:
+            consumer.seek_to_beginning(part)
+        else:
+            consumer.seek(part, offset)
+        consumer.resume(part)
+
+
 def by_aiokafka(
     options: argparse.Namespace, journal: MemberJournal, is_over: Callable[[], bool]
 ) -> None:
@@ -173,6 +204,7 @@ def by_aiokafka(
         consumer = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=options.bootstrap,
             group_id=options.group,
+            client_id=options.client_id or "aiokafka",
             partition_assignment_strategy=(RangePartitionAssignor,),
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -205,7 +237,12 @@ def by_aiokafka(
     asyncio.run(member())
 
 
-CLIENTS = {"librdkafka": librdkafka, "kafka-python": kafka_python, "aiokafka": by_aiokafka}
+CLIENTS: Mapping[str, Callable[[argparse.Namespace, MemberJournal, Callable[[], bool]], None]] = {
+    "librdkafka": librdkafka,
+    "kafka-python": kafka_python,
+    "kafka-python-alone": partial(kafka_python, asks_for_offsets=False),
+    "aiokafka": by_aiokafka,
+}
 
 
 def main() -> int:
@@ -214,12 +251,15 @@ def main() -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--group", required=True)
+    parser.add_argument("--client-id", help="member ids begin with it; else the client's name")
     parser.add_argument("--session-ms", type=int, required=True)
     parser.add_argument("--journal", type=Path, required=True)
     options = parser.parse_args()
     if options.client == "java":
         java(options)
     faulthandler.register(signal.SIGUSR1)
+    logging.basicConfig(stream=sys.stdout, format="%(asctime)s %(message)s")
+    logging.getLogger("kafka.coordinator").setLevel(logging.INFO)  # kafka-python's generations
     stopping: list[bool] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(True))
     CLIENTS[options.client](options, MemberJournal(options.journal), lambda: bool(stopping))
