@@ -1,10 +1,10 @@
 """Runs everything that must pass, tier by tier, and sums up: `make test`.
 
 Each tier is one pytest run of several processes; deadlines allow for a loaded machine. Tests of
-clients and Spark wait for half of their time, for leases and processes: planted bugs are tried
-beside them, at the lowest priority. A tier that cannot run on this machine says so in a line of its
-own and in the last line. That last line counts the tests of all tiers; a failed check (format,
-lint, types, imports) counts as one.
+clients and Spark wait for half of their time, for leases and processes: planted bugs and the seeds
+of the day have the rest, at the lowest priority. A tier that cannot run on this machine says so in
+a line of its own and in the last line. That last line counts the tests of all tiers; a failed check
+(format, lint, types, imports) counts as one.
 
 Simulations play other seeds each day beside those that they always play. The first of them is
 printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
@@ -27,6 +27,7 @@ REPORTS = Path("build/reports")
 TOTAL = REPORTS / "total.txt"
 CHECKS = ("format", "lint", "types", "imports")
 PLANTED = "tests/planted"
+SEEDS_OF_THE_DAY = "tests/simulation/test_cluster.py::test_nor_by_seeds_that_no_run_has_played"
 TESTS = Path("tests")
 NO_TESTS = 5  # pytest's exit code when it selected none
 DAY_MS = 86_400_000
@@ -73,8 +74,16 @@ class Counts:
 
 TIERS = (
     Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
-    Tier("slow", ("-m", "slow and not spark and not clients", "--ignore", PLANTED), parallel=True),
+    Tier(
+        "slow",
+        (
+            *("-m", "slow and not spark and not clients"),
+            *("--ignore", PLANTED, "--deselect", SEEDS_OF_THE_DAY),
+        ),
+        parallel=True,
+    ),
     Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True, beside=True),
+    Tier("seeds", ("-m", "slow", SEEDS_OF_THE_DAY), parallel=True, beside=True),
     Tier("clients", ("-m", "clients and not spark"), parallel=True, mark="clients"),
     Tier(
         "spark",
