@@ -34,6 +34,7 @@ CASES = (
         "memory",
         "metadata",
         "idle_fetch",
+        "holds",
         "hostile",
         "hostile_memory",
         "compact",

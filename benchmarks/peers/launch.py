@@ -1,6 +1,7 @@
 """A broker that is looked into: `python -m benchmarks.peers.launch LOOK -- ARGUMENTS`.
 
     --counts FILE    SIGUSR1 has it write its requests of store and registry there (`peers.counts`)
+    --holds FILE     SIGUSR1 has it write how long its event loop was held (`peers.holds`)
     --profile FILE   from SIGUSR1 on its event loop runs under cProfile, by CPU time; written at the
                      end, with the CPU seconds of loop and process beside it
 
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.peers.counted_registry import CountedRegistry
 from benchmarks.peers.counts import write_counts
+from benchmarks.peers.holds import LoopMeter
 from broker.process.arguments import add_arguments, settings_of
 from broker.process.serve import ServeSettings, serve
 from logstore.wiring.open import OpenLog
@@ -26,6 +28,7 @@ from logstore.wiring.open import OpenLog
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--counts", type=Path)
+    parser.add_argument("--holds", type=Path)
     parser.add_argument("--profile", type=Path)
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args()
@@ -34,6 +37,8 @@ def main() -> int:
     settings = settings_of(broker.parse_args(options.arguments))
     if options.profile is not None:
         return _profiled(settings, options.profile)
+    if options.holds is not None:
+        LoopMeter(options.holds).begin()
 
     def wrap(opened: OpenLog) -> OpenLog:
         return opened if options.counts is None else _counted(opened, options.counts)

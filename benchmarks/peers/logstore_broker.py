@@ -22,6 +22,7 @@ def start_logstore(
     *,
     brokers: int = 1,
     is_counted: bool = False,
+    is_held: bool = False,
     profiles: Path | None = None,
     place: LogPlace | None = None,
     settings: Sequence[str] = (),
@@ -39,9 +40,9 @@ def start_logstore(
     try:
         for number in range(1, brokers + 1):
             looks: Sequence[str] = ()
-            if is_counted:
+            if is_counted or is_held:
                 counts.append(directory / f"counts-{number}.json")
-                looks = ("--counts", str(counts[-1]))
+                looks = ("--counts" if is_counted else "--holds", str(counts[-1]))
             elif profiles is not None:
                 looks = ("--profile", str(profiles / f"broker {number} of {brokers}.prof"))
             command = _module(looks)
