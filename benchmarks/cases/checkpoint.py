@@ -12,6 +12,7 @@ collection of all that this process made takes 20 to 35 ms, in whichever slice i
 server.
 """
 
+import gc
 import time
 from array import array
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from typing import TypeVar
 
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from broker.process.serve import collect_less
+from broker.process.collector import Collector, thresholds
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import chain_state_in_slices, decode_checkpoint, encode_in_slices
 from logstore.formats.partition_state import BATCHES_KEPT, PartitionState
@@ -48,7 +49,8 @@ def contenders(options: Options) -> Contenders:
 
 def _run(shape: Shape) -> dict[str, float]:
     chain = _chain(*shape)
-    collect_less()
+    Collector().collect_everything(0.0)
+    gc.set_threshold(*thresholds())
     frozen, freeze_ms = _timed(chain.frozen_window)
     encoded, encode_ms, encode_slice_ms = _sliced(encode_in_slices(frozen))
     data = b"".join(encoded.parts)

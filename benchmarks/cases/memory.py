@@ -14,6 +14,7 @@ minutes, and then each half day.
 """
 
 import asyncio
+import gc
 import json
 import random
 import socket
@@ -34,7 +35,7 @@ from benchmarks.load import new_topic
 from benchmarks.options import Options
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import Server
-from broker.process.serve import collect_less
+from broker.process.collector import Collector, thresholds
 from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import Invalid, Retryable
@@ -222,7 +223,8 @@ async def _life(url: str, broker: int) -> AsyncIterator[tuple[_Clock, _Registry,
     opened = replace(opened, runner=replace(opened.runner, registry=registry))
     me = BrokerInfo(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
     settings = LogSettings(limits=ChainLimits(checkpoint_segments=64))
-    collect_less()
+    Collector().collect_everything(0.0)
+    gc.set_threshold(*thresholds())
     try:
         async with asyncio.TaskGroup() as tasks:
             yield clock, registry, await Log.start(opened, me, settings, tasks)

@@ -13,7 +13,6 @@ as a new epoch; by then successors lead its partitions. Where it runs twice, one
 """
 
 import asyncio
-import gc
 import os
 import random
 import signal
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.network.listeners import Listener, bind, parse_address, plan_listeners
+from broker.process.collector import Collector
 from broker.process.descriptors import limit_connections, raise_limit
 from broker.process.life import FAILED, Host, Serving, live_until_stopped
 from broker.process.log_lines import TEXT, configure_log_lines
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from logstore.history.delta import Tables
 
 USAGE, INTERRUPTED = 2, 130
-GC_THRESHOLDS = (50_000, 20, 100)
 DIRECTORY_FLUSH_MS, BUCKET_FLUSH_MS = 10, 100
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -166,6 +165,8 @@ async def _serve_log(
     else:
         taken = given_number(opened, settings.broker)
 
+    collector = Collector()
+
     async def live(has_started: Callable[[], object]) -> int:
         def on_serving(serving: Serving) -> None:
             if http is not None:
@@ -180,7 +181,7 @@ async def _serve_log(
             if compaction is not None:
                 compaction.watch(serving.controller)
             has_started()
-            collect_less()
+            collector.begin(asyncio.get_running_loop())
 
         return await live_until_stopped(
             Host(
@@ -204,6 +205,7 @@ async def _serve_log(
         living = taken.renewed(opened.runner, live)
         return await (living if compaction is None else compaction.beside(living))
     finally:
+        collector.end()
         taken.lock.release()
 
 
@@ -236,16 +238,6 @@ def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
         history=history,
         delete_grace_s=settings.number("logstore.delete.grace.ms") / 1000,
     )
-
-
-def collect_less() -> None:
-    """Objects made at the start stay; requests make no cycles, so collect seldom.
-
-    At its default pace the collector takes a tenth of the time of small requests.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def _stop_on_signal(lines: LogWriter) -> asyncio.Event:
