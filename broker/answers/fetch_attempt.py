@@ -100,11 +100,12 @@ class FetchAttempt:
         self._left = min(request.max_bytes, broker.fetch_bytes_max, share_bytes)
 
     def look_at_all(self) -> Slices[None]:
-        """Yields after each partition; what is committed after that is not in the answer."""
+        """Yields after each of them; what is committed after that is not in the answer."""
         for place, asked in enumerate(self._request.topics):
             topic, code = self._find_readable(asked)
             answers: list[PartitionData] = []
             self.topics.append(FetchableTopicResponse(asked.topic, asked.topic_id, answers))
+            yield
             for number, wanted in enumerate(asked.partitions):
                 if topic is None:
                     answers.append(self._error(wanted, code))

@@ -93,7 +93,8 @@ class RequestInterest:
     def __init__(self, request: FetchRequest, on_change: Callable[[], None]) -> None:
         self.request = request
         self.session_id = 0
-        self.is_large = sum(len(topic.partitions) for topic in request.topics) > AT_ONCE_MAX
+        partition_count = sum([len(topic.partitions) for topic in request.topics])
+        self.is_large = max(partition_count, len(request.topics)) > AT_ONCE_MAX
         self.is_kept = self.is_over = False
         self._on_change = on_change
         self._changed: dict[PartitionKey, None] = {}

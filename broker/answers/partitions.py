@@ -1,14 +1,27 @@
 """Checks that every request about one partition makes."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Protocol
 
 from broker.answers.services import Services
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.reading.readable import Readable
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 
 NO_EPOCH = -1
+SLICE_PARTITIONS = 500
+
+
+class PartitionAnswer(Protocol):
+    error_code: int
+
+
+class TopicAnswer(Protocol):
+    @property
+    def partitions(self) -> Sequence[PartitionAnswer]: ...
 
 
 def find_leader(broker: Services, topic: Topic, partition: int) -> tuple[Leader | None, ErrorCode]:
@@ -55,3 +68,13 @@ def end_of_epoch(partition: Readable, leader_epoch: int) -> tuple[int, int]:
         return -1, -1
     epoch = epoch_ranges[number - 1].leader_epoch if number else leader_epoch
     return epoch, epoch_ranges[number].start
+
+
+def has_unknown_epoch(topics: Sequence[TopicAnswer]) -> Slices[bool]:
+    """Whether an answer says that a client knows a newer leader epoch than this broker."""
+    for topic in topics:
+        for part in parts_of(topic.partitions, SLICE_PARTITIONS):
+            if any(one.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH for one in part):
+                return True
+            yield
+    return False

@@ -2,7 +2,8 @@
 
 At 70,000 small requests a second a task or a future each would cost more than everything else about
 them, and even a callback and a timer each are a tenth. All requests whose last batch went into one
-segment are answered together; a request whose own time is over before is answered then.
+segment are answered together; a request whose own time is over before is answered then. Answers
+about many partitions are encoded in slices, after others had their turn.
 """
 
 import asyncio
@@ -10,14 +11,25 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker.answers.error_codes import code_of
-from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
+from broker.answers.nested_answers import answer_nested
+from broker.answers.produce_bytes import (
+    PartitionOutcome,
+    TopicOutcome,
+    encode_produce_frame,
+    produce_response_in_slices,
+)
 from broker.network.call import Call
 from broker.network.timers import Timers
+from broker.network.turns import Turns
 from logstore.errors import LogstoreError
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 
 Waiting = tuple[Call, Sequence[TopicOutcome], float]
 """A request, what became of it if it is committed, and when its time is over."""
+
+AT_ONCE = 500
+"""Partitions of an answer that is encoded at once."""
 
 
 class Writer(Protocol):
@@ -25,8 +37,11 @@ class Writer(Protocol):
 
 
 class PendingProduces:
-    def __init__(self, loop: asyncio.AbstractEventLoop, writer: Writer, timers: Timers) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, writer: Writer, timers: Timers, turns: Turns
+    ) -> None:
         self._now_s = loop.time
+        self._turns = turns
         self._writer = writer
         self._timers = timers
         self._groups: dict[int, _SegmentRequests] = {}
@@ -52,7 +67,7 @@ class PendingProduces:
         self._timers.unset(group)
         for call, topics, _ in group.waiting:
             if call.buffers is None:
-                answer(call, topics, code)
+                self.answer(call, topics, code)
 
     def end_late(self, group: "_SegmentRequests") -> None:
         """Answer those whose time is over; the others go on waiting."""
@@ -63,7 +78,22 @@ class PendingProduces:
         if group.waiting:
             self._timers.set(group, group.due_s - now_s)
         for call, topics, _ in late:
-            answer(call, topics, ErrorCode.REQUEST_TIMED_OUT)
+            self.answer(call, topics, ErrorCode.REQUEST_TIMED_OUT)
+
+    def answer(
+        self, call: Call, topics: Sequence[TopicOutcome], code: ErrorCode = ErrorCode.NONE
+    ) -> None:
+        """Answer with the outcomes; with a `code`, what succeeded failed with that."""
+        if len(topics) == 1:
+            is_many = len(topics[0].partitions) > AT_ONCE
+        else:
+            is_many = len(topics) + sum([len(one.partitions) for one in topics]) > AT_ONCE
+        if is_many:
+            self._turns.put(call, _answer_in_slices(call, topics, code))
+            return
+        if code:
+            topics = [_failed_topic(topic, code) for topic in topics]
+        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
 
 
 NEVER = float("inf")
@@ -89,21 +119,23 @@ class _SegmentRequests:
         self._pending.end_late(self)
 
 
-def answer(call: Call, topics: Sequence[TopicOutcome], code: ErrorCode) -> None:
-    """Answer with the outcomes; with a `code`, what succeeded failed with that."""
+def _answer_in_slices(call: Call, topics: Sequence[TopicOutcome], code: ErrorCode) -> Slices[None]:
     if code:
-        topics = [
-            TopicOutcome(
-                topic.name,
-                topic.topic_id,
-                [
-                    one if one.error_code else failed(one.partition, code)
-                    for one in topic.partitions
-                ],
-            )
-            for topic in topics
-        ]
-    call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
+        late: list[TopicOutcome] = []
+        for topic in topics:
+            late.append(_failed_topic(topic, code))
+            yield
+        topics = late
+    response = yield from produce_response_in_slices(topics)
+    yield from answer_nested(call, response, ("responses", "partition_responses"))
+
+
+def _failed_topic(topic: TopicOutcome, code: ErrorCode) -> TopicOutcome:
+    """The topic with `code` for each partition that had no error."""
+    partitions = [
+        one if one.error_code else failed(one.partition, code) for one in topic.partitions
+    ]
+    return TopicOutcome(topic.name, topic.topic_id, partitions)
 
 
 def failed(partition: int, code: ErrorCode) -> PartitionOutcome:

@@ -18,6 +18,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker.answers.leader_hint import Hint
+from logstore.slices import Slices, finish, parts_of
 from logstore.wire.framing.apis import APIS, encode_frame
 from logstore.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -31,6 +32,7 @@ from logstore.wire.primitives import Buffer, encode_varint
 
 API = APIS[0]
 FLEXIBLE_FROM, TOPIC_IDS_FROM = 9, 13
+SLICE_PARTITIONS = 500
 
 _HEAD = Struct(">ii")
 _HEAD_FLEXIBLE = Struct(">iix")
@@ -75,7 +77,8 @@ def encode_produce_frame(
     for topic in topics:
         for outcome in topic.partitions:
             if outcome[1]:
-                return encode_frame(correlation_id, API, version, _response(topics))
+                response = finish(produce_response_in_slices(topics))
+                return encode_frame(correlation_id, API, version, response)
     if version >= FLEXIBLE_FROM:
         return [_encode_flexible(correlation_id, version, topics)]
     return [_encode_legacy(correlation_id, version, topics)]
@@ -136,16 +139,19 @@ def _encode_legacy(correlation_id: int, version: int, topics: Sequence[TopicOutc
     return b"".join(parts)
 
 
-def _response(topics: Sequence[TopicOutcome]) -> ProduceResponse:
-    hints = [one.hint for topic in topics for one in topic.partitions if one.hint is not None]
-    leaders = {hint.broker: hint for hint in hints}
+def produce_response_in_slices(topics: Sequence[TopicOutcome]) -> Slices[ProduceResponse]:
+    """The response that says the same."""
+    leaders: dict[int, Hint] = {}
+    answers: list[TopicProduceResponse] = []
+    for topic in topics:
+        answer = TopicProduceResponse(topic.name, topic.topic_id)
+        answers.append(answer)
+        for some in parts_of(topic.partitions, SLICE_PARTITIONS):
+            answer.partition_responses += [_partition(one) for one in some]
+            leaders.update((one.hint.broker, one.hint) for one in some if one.hint is not None)
+            yield
     return ProduceResponse(
-        [
-            TopicProduceResponse(
-                topic.name, topic.topic_id, [_partition(one) for one in topic.partitions]
-            )
-            for topic in topics
-        ],
+        answers,
         node_endpoints=[
             NodeEndpoint(one.broker, one.host, one.port, one.rack) for one in leaders.values()
         ],

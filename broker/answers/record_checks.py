@@ -85,11 +85,12 @@ class _Waiting(NamedTuple):
 class RecordChecks:
     """The batches of one request, by identity of the view that the request holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once_bytes_max: int = AT_ONCE_BYTES_MAX) -> None:
+        """`at_once_bytes_max` 0: `run` reads all of them."""
         self._verdicts: dict[int, tuple[_Verdict, TopicRules]] = {}
         self._waiting: list[_Waiting] = []
         self._recompressed = RecompressedBatches()
-        self._at_once_left = AT_ONCE_BYTES_MAX
+        self._at_once_left = at_once_bytes_max
         self._thread_left = LOOKUP_BYTES_MAX
 
     def needs_thread(self) -> bool:

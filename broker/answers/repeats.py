@@ -7,10 +7,18 @@ group's offsets, each time.
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from logstore.slices import Slices
+
 T = TypeVar("T", bound=Hashable)
 
 Topics = Sequence[tuple[str, Sequence[int]]] | None
 """Names and partitions; None: all that there are."""
+
+_Partitions = dict[str, dict[int, None]]
+"""By topic; the keys of each are its partitions, in order."""
+
+SLICE_TOPICS = 1_000
+"""Some 2 ms."""
 
 
 def without_repeats(items: Iterable[T] | None) -> list[T]:
@@ -18,34 +26,54 @@ def without_repeats(items: Iterable[T] | None) -> list[T]:
     return list(dict.fromkeys(items or ()))
 
 
-def merge_topics(topics: Iterable[tuple[str, Iterable[int]]]) -> dict[str, list[int]]:
+def merge_topics(topics: Iterable[tuple[str, Iterable[int]]]) -> Slices[dict[str, list[int]]]:
     """Each topic once, with each partition that was asked for once.
 
     Example: `[("t", [1, 1]), ("t", [2])]` is `{"t": [1, 2]}`.
     """
-    merged: dict[str, dict[int, None]] = {}
-    for name, partitions in topics:
-        merged.setdefault(name, {}).update(dict.fromkeys(partitions))
-    return {name: list(partitions) for name, partitions in merged.items()}
+    merged: _Partitions = {}
+    yield from _merge_into(merged, topics)
+    result: dict[str, list[int]] = {}
+    for number, (name, known) in enumerate(merged.items(), 1):
+        result[name] = list(known)
+        if number % SLICE_TOPICS == 0:
+            yield
+    return result
 
 
-def merge_groups(groups: Iterable[tuple[str, Topics]]) -> list[tuple[str, Topics]]:
+def merge_groups(groups: Iterable[tuple[str, Topics]]) -> Slices[list[tuple[str, Topics]]]:
     """Each group once, with each partition of all that was asked about it once.
 
     Example: `[("g", [("t", [1, 1])]), ("g", [("t", [2])])]` is `[("g", [("t", [1, 2])])]`.
     """
-    merged: dict[str, dict[str, dict[int, None]] | None] = {}
-    for group_id, topics in groups:
+    merged: dict[str, _Partitions | None] = {}
+    for number, (group_id, topics) in enumerate(groups, 1):
         known = merged.setdefault(group_id, {})
         if topics is None or known is None:
             merged[group_id] = None
-            continue
-        for name, partitions in topics:
-            known.setdefault(name, {}).update(dict.fromkeys(partitions))
-    return [
-        (
-            group_id,
-            None if topics is None else [(name, list(some)) for name, some in topics.items()],
-        )
-        for group_id, topics in merged.items()
-    ]
+        else:
+            yield from _merge_into(known, topics)
+        if number % SLICE_TOPICS == 0:
+            yield
+    return (yield from _listed(merged))
+
+
+def _merge_into(known: _Partitions, topics: Iterable[tuple[str, Iterable[int]]]) -> Slices[None]:
+    for number, (name, partitions) in enumerate(topics, 1):
+        known.setdefault(name, {}).update(dict.fromkeys(partitions))
+        if number % SLICE_TOPICS == 0:
+            yield
+
+
+def _listed(merged: dict[str, _Partitions | None]) -> Slices[list[tuple[str, Topics]]]:
+    result: list[tuple[str, Topics]] = []
+    for group_id, asked in merged.items():
+        listed: list[tuple[str, Sequence[int]]] = []
+        for name, numbers in (asked or {}).items():
+            listed.append((name, list(numbers)))
+            if len(listed) % SLICE_TOPICS == 0:
+                yield
+        result.append((group_id, None if asked is None else listed))
+        if len(result) % SLICE_TOPICS == 0:
+            yield
+    return result

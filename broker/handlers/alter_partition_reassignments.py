@@ -94,8 +94,11 @@ async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsR
     live = broker.log.live_brokers().keys()
     async for asked in broker.turns.share(request.topics):
         topic = broker.log.topics.get(asked.name)
-        lists = [set(one.replicas) for one in asked.partitions if one.replicas]
-        fewest = min((len(one) for one in lists if one <= live), default=0)
+        fewest = 0
+        async for one in broker.turns.share(asked.partitions):
+            replicas = set(one.replicas or ())
+            if replicas and replicas <= live:
+                fewest = min(fewest or len(replicas), len(replicas))
         if topic is None or not 0 < fewest < topic.replicas:
             continue
 

@@ -17,6 +17,7 @@ from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.reading.readable import Readable
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -38,7 +39,8 @@ async def _describe(broker: Services, call: Call, request: DescribeLogDirsReques
     result = DescribeLogDirsResult(ErrorCode.NONE, broker.log.url)
     names: list[str] = []
     replicas: list[Readable] = []
-    async for topic, number in broker.turns.share(_asked(broker, request)):
+    asked = await broker.turns.finish(_asked(broker, request))
+    async for topic, number in broker.turns.share(asked):
         replica: Readable | None = topic.leaders.get(number) or topic.followers.get(number)
         if replica is not None:
             names.append(topic.name)
@@ -59,7 +61,7 @@ async def _describe(broker: Services, call: Call, request: DescribeLogDirsReques
     await broker.turns.finish(answer_nested(call, response, ("results", "topics", "partitions")))
 
 
-def _asked(broker: Services, request: DescribeLogDirsRequest) -> list[tuple[Topic, int]]:
+def _asked(broker: Services, request: DescribeLogDirsRequest) -> Slices[list[tuple[Topic, int]]]:
     known = broker.log.topics
     if request.topics is None:
         return [
@@ -67,7 +69,8 @@ def _asked(broker: Services, request: DescribeLogDirsRequest) -> list[tuple[Topi
             for topic in known.values()
             for number in (*topic.leaders, *topic.followers)
         ]
-    merged = merge_topics((one.topic, one.partitions) for one in request.topics)
+    asked = [(one.topic, one.partitions) for one in request.topics if one.topic in known]
+    merged = yield from merge_topics(asked)
     return [
         (known[name], number)
         for name, numbers in merged.items()

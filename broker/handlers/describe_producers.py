@@ -43,13 +43,14 @@ def _answer(
     broker: Services, call: Call, request: DescribeProducersRequest, fence_check: FenceCheck
 ) -> Slices[bool]:
     response = DescribeProducersResponse()
-    merged = merge_topics((one.name, one.partition_indexes) for one in request.topics)
+    merged = yield from merge_topics((one.name, one.partition_indexes) for one in request.topics)
     byte_count = 0
     for name, partitions in merged.items():
         topic = broker.log.topics.get(name)
         code = fence_check or _check(broker, call, name)
         result = TopicResponse(name)
         response.topics.append(result)
+        yield
         for number in partitions:
             answer = PartitionResponse(number, code)
             result.partitions.append(answer)

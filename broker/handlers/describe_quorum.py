@@ -51,9 +51,10 @@ def _refuse_each(call: Call, request: DescribeQuorumRequest) -> Slices[None]:
     asked = [
         (one.topic_name, [p.partition_index for p in one.partitions]) for one in request.topics
     ]
-    for name, numbers in merge_topics(asked).items():
+    for name, numbers in (yield from merge_topics(asked)).items():
         answer = ResponseTopicData(name)
         response.topics.append(answer)
+        yield
         for number in numbers:
             answer.partitions.append(ResponsePartitionData(number, unknown))
             yield

@@ -13,15 +13,13 @@ where only the table knows it. All but -1 and -2 read store or registry and run 
 partitions side by side. Only the leader answers, when it is sure that it is one.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
 from broker.answers.error_codes import code_of
 from broker.answers.fence_check import FenceCheck, answer_after_fence_check
 from broker.answers.nested_answers import answer_nested
-from broker.answers.nested_frames import SLICE_ITEMS
-from broker.answers.partitions import check_epoch, epoch_at, find_leader
+from broker.answers.partitions import check_epoch, epoch_at, find_leader, has_unknown_epoch
 from broker.answers.services import Services
 from broker.answers.side_by_side import look_up_side_by_side
 from broker.network.authorizer import Operation, ResourceKind
@@ -30,7 +28,7 @@ from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError, Retryable
 from logstore.reading.read import FoundRecord
-from logstore.slices import Slices, parts_of
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -66,7 +64,10 @@ def _answer(
     topics: list[ListOffsetsTopicResponse] = []
     for asked in request.topics:
         topics.append((yield from _list_topic(broker, call, request, asked, by_time, fence_check)))
-    if fence_check is None and ((yield from _is_doubtful(topics)) or not broker.log.has_read_lease):
+        yield
+    if fence_check is None and (
+        (yield from has_unknown_epoch(topics)) or not broker.log.has_read_lease
+    ):
         return False
     response = ListOffsetsResponse(0, topics)
     if not by_time:
@@ -76,16 +77,6 @@ def _answer(
         work = partial(_look_up, broker, call, by_time, committed_only, response)
         broker.start(call, work, broker.store_reads)
     return True
-
-
-def _is_doubtful(topics: Sequence[ListOffsetsTopicResponse]) -> Slices[bool]:
-    unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
-    for topic in topics:
-        for part in parts_of(topic.partitions, SLICE_ITEMS):
-            if any(one.error_code == unknown for one in part):
-                return True
-            yield
-    return False
 
 
 def _list_topic(

@@ -13,7 +13,7 @@ from functools import partial
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse
 from broker.answers.group_requests import answer_read, coordinator_for, when_leased
-from broker.answers.item_frames import ItemFrame
+from broker.answers.nested_frames import nested_frame
 from broker.answers.repeats import Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
@@ -35,6 +35,7 @@ from logstore.wire.messages.offset_fetch import (
 GROUPS_FROM = 8
 GROUP_ERROR_FROM = 2
 NOTHING = -1
+SLICE_PARTITIONS = 500
 PARTITION_BYTES = 24
 """Of an answer, without the metadata of the committed offset."""
 
@@ -59,8 +60,12 @@ def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
         if request.topics is not None:
             topics = [(topic.name, topic.partition_indexes or ()) for topic in request.topics]
         asked = [(request.group_id, topics)]
-    fetch = _OffsetFetch(broker, call, merge_groups(asked))
-    broker.turns.begin(call, fetch.find_all())
+    broker.turns.begin(call, _find_all(broker, call, asked))
+
+
+def _find_all(broker: Services, call: Call, asked: list[tuple[str, Topics]]) -> Slices[None]:
+    merged = yield from merge_groups(asked)
+    yield from _OffsetFetch(broker, call, merged).find_all()
 
 
 class _OffsetFetch:
@@ -90,17 +95,25 @@ class _OffsetFetch:
             if isinstance(coordinator, ErrorCode):
                 self._put(number, OffsetFetchResponseGroup(group_id, _failed(topics), coordinator))
             else:
-                coordinator.when_safe(self._filler(number, coordinator))
+                filler = yield from self._filler(number, coordinator)
+                now = coordinator_for(
+                    self._broker, self._call, group_id, Operation.DESCRIBE, may_be_nameless=True
+                )
+                if now is coordinator:
+                    coordinator.when_safe(filler)
+                else:  # it moved between slices
+                    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                    filler(now if isinstance(now, ErrorCode) else loading)
             yield
 
-    def _filler(self, number: int, coordinator: Coordinator) -> Callable[[ErrorCode], None]:
+    def _filler(self, number: int, coordinator: Coordinator) -> Slices[Callable[[ErrorCode], None]]:
         """Answers with the offsets known now, once all of them are committed.
 
         Later ones are left out: they may never be committed, and a consumer that had gone on from
         there would see the offset go back.
         """
         group_id, topics = self._asked[number]
-        known = _topics(self._broker, self._call, coordinator, group_id, topics)
+        known = yield from _topics(self._broker, self._call, coordinator, group_id, topics)
         self._byte_count += sum(
             PARTITION_BYTES + len(one.metadata or "")
             for topic in known
@@ -129,15 +142,14 @@ class _OffsetFetch:
         call = self._call
         groups = [group for group in self._groups if group is not None]
         if call.version < GROUPS_FROM:
-            self._leave(lambda: call.answer(_old(call.version, groups[0])))
-            return
-        frame = ItemFrame(
-            call.correlation_id, call.api, call.version, OffsetFetchResponse(0), "groups"
-        )
-        for group in groups:
-            frame.add(group)
-            yield
-        self._leave(lambda: call.answer_bytes(frame.buffers()))
+            response = yield from _old(call.version, groups[0])
+            path: tuple[str, ...] = ("topics", "partitions")
+        else:
+            response = OffsetFetchResponse(0, groups=groups)
+            path = ("groups", "topics", "partitions")
+        head = (call.correlation_id, call.api, call.version)
+        buffers = yield from nested_frame(*head, response, path)
+        self._leave(lambda: call.answer_bytes(buffers))
 
     def _leave(self, answer: Callable[[], None]) -> None:
         answer_read(self._broker, self._call, answer, was_fenced=self._was_fenced)
@@ -145,7 +157,8 @@ class _OffsetFetch:
 
 def _topics(
     broker: Services, call: Call, coordinator: Coordinator, group_id: str, topics: Topics
-) -> list[OffsetFetchResponseTopics]:
+) -> Slices[list[OffsetFetchResponseTopics]]:
+    """May change between slices, so each offset is one that the group had at some moment."""
     group = coordinator.states.get(group_id)
     if topics is None:
         by_name: dict[str, list[int]] = {}
@@ -156,8 +169,13 @@ def _topics(
             for name, partitions in sorted(by_name.items())
             if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ]
-    answers = []
+    answers: list[OffsetFetchResponseTopics] = []
+    count = 0
     for name, partitions in topics:
+        count += 1 + len(partitions)
+        if count > SLICE_PARTITIONS:
+            count = 0
+            yield
         if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             lines = [_nothing(partition, code) for partition in partitions]
@@ -193,23 +211,21 @@ def _failed(topics: Topics) -> list[OffsetFetchResponseTopics]:
     ]
 
 
-def _old(version: int, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+def _old(version: int, group: OffsetFetchResponseGroup) -> Slices[OffsetFetchResponse]:
     """One group, in the form before version 8."""
     in_partitions = group.error_code if version < GROUP_ERROR_FROM else 0
-    topics = [
-        OffsetFetchResponseTopic(
-            topic.name,
-            [
-                OffsetFetchResponsePartition(
-                    one.partition_index,
-                    one.committed_offset,
-                    one.committed_leader_epoch,
-                    one.metadata,
-                    one.error_code or in_partitions,
-                )
-                for one in topic.partitions or ()
-            ],
-        )
-        for topic in group.topics or ()
-    ]
+    topics: list[OffsetFetchResponseTopic] = []
+    for topic in group.topics or ():
+        lines = [
+            OffsetFetchResponsePartition(
+                one.partition_index,
+                one.committed_offset,
+                one.committed_leader_epoch,
+                one.metadata,
+                one.error_code or in_partitions,
+            )
+            for one in topic.partitions or ()
+        ]
+        topics.append(OffsetFetchResponseTopic(topic.name, lines))
+        yield
     return OffsetFetchResponse(0, topics, group.error_code)

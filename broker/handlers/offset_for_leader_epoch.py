@@ -9,7 +9,12 @@ from functools import partial
 
 from broker.answers.fence_check import FenceCheck, answer_after_fence_check
 from broker.answers.nested_answers import answer_nested
-from broker.answers.partitions import check_epoch, end_of_epoch, find_leader
+from broker.answers.partitions import (
+    check_epoch,
+    end_of_epoch,
+    find_leader,
+    has_unknown_epoch,
+)
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -36,10 +41,9 @@ def _answer(
     topics: list[OffsetForLeaderTopicResult] = []
     for asked in request.topics:
         topics.append((yield from _topic(broker, call, asked, fence_check)))
-    unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
+        yield
     if fence_check is None and (
-        any(p.error_code == unknown for t in topics for p in t.partitions)
-        or not broker.log.has_read_lease
+        (yield from has_unknown_epoch(topics)) or not broker.log.has_read_lease
     ):
         return False
     yield from answer_nested(

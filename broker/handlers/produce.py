@@ -19,6 +19,7 @@ NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 Not done: transactions (INVALID_TXN_STATE).
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 from broker.answers.batch_checks import NO_BATCH, check_produced
@@ -26,7 +27,7 @@ from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import check_not_sealed
 from broker.answers.leaders import hint_of
 from broker.answers.pending_produces import failed
-from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome, encode_produce_frame
+from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome
 from broker.answers.record_checks import (
     PLAIN_BYTES_MAX,
     PlainChecks,
@@ -40,16 +41,22 @@ from broker.network.call import NO_ANSWER, Call
 from logstore.epoch.leader import NotLeading, ProducerRefused
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.slices import Slices, parts_of
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
-from logstore.wire.messages.produce import ProduceRequest, TopicProduceData
+from logstore.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 
 TOPIC_IDS_FROM = 13
 NO_ACKS = 0
 ACKS = (-1, 0, 1)
 NOTHING_TO_WAIT_FOR = -1
-AT_ONCE = 200
-"""Batches that are appended without a turn for others."""
+AT_ONCE, AT_ONCE_BYTES = 200, 8 << 20
+"""Batches that are appended without a turn for others, and their bytes."""
+LOOKED_AT_ONCE = 500
+"""Batches that are noted for the thread without a turn for others: 1 to 2 ms."""
 PLAIN = PlainChecks()
 
 _Doubt = tuple[list[PartitionOutcome], int]
@@ -59,27 +66,59 @@ new = tuple.__new__
 
 
 def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
+    if _is_much(request):
+        if _needs_no_check(broker, call, request):
+            slices = _append_in_slices(broker, call, request, PLAIN)
+            broker.turns.begin(call, slices, in_order=True)
+        else:
+            call.connection.suspend_requests()
+            work = partial(_append_much, broker, call, request)
+            broker.start(call, work, broker.record_checks)
+        return
     checks = _look_at_records(broker, call, request)
     if checks.needs_thread():
         call.connection.suspend_requests()
         work = partial(_append_after_thread, broker, call, request, checks)
         broker.start(call, work, broker.record_checks)
-    elif _is_many(request):
-        broker.turns.begin(call, _append_in_slices(broker, call, request, checks), in_order=True)
     else:
         _append_all(broker, call, request, checks)
 
 
-def _is_many(request: ProduceRequest) -> bool:
-    return sum([len(asked.partition_data) for asked in request.topic_data]) > AT_ONCE
+def _is_much(request: ProduceRequest) -> bool:
+    """Whether its topics and batches are more than are handled at once."""
+    topics = request.topic_data
+    count, size = len(topics), 0
+    for asked in topics:
+        count += len(asked.partition_data)
+        for data in asked.partition_data:
+            if data.records is not None:
+                size += len(data.records)
+        if count > AT_ONCE or size > AT_ONCE_BYTES:
+            return True
+    return False
 
 
 def _look_at_records(broker: Services, call: Call, request: ProduceRequest) -> RecordChecks:
-    by_id, log = call.version >= TOPIC_IDS_FROM, broker.log
-    if _is_plain(request) and not _is_compressed_here(broker, request, by_id):
+    if _needs_no_check(broker, call, request):
         return PLAIN
     checks = RecordChecks()
+    for _ in _add_records(broker, call, request, checks):
+        pass
+    return checks
+
+
+def _needs_no_check(broker: Services, call: Call, request: ProduceRequest) -> bool:
+    """Whether the records are read as they are appended."""
+    by_id = call.version >= TOPIC_IDS_FROM
+    return _is_plain(request) and not _is_compressed_here(broker, request, by_id)
+
+
+def _add_records(
+    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
+) -> Slices[None]:
+    by_id, log = call.version >= TOPIC_IDS_FROM, broker.log
     now_ms = broker.clock.now_ms()
+    count = 0
     for asked in request.topic_data:
         topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.name)
         if topic is None or (rules := broker.rules(topic)).is_internal:
@@ -90,7 +129,9 @@ def _look_at_records(broker: Services, call: Call, request: ProduceRequest) -> R
             records = data.records
             if isinstance(records, memoryview) and 0 < len(records) <= rules.batch_bytes_max:
                 checks.add(records, rules, now_ms)
-    return checks
+            count += 1
+            if count % LOOKED_AT_ONCE == 0:
+                yield
 
 
 def _is_plain(request: ProduceRequest) -> bool:
@@ -121,19 +162,23 @@ async def _append_after_thread(
 ) -> None:
     """Requests behind this one wait, so that batches of a producer stay in order."""
     connection = call.connection
-
-    def is_over() -> bool:
-        return connection.is_closed
-
     try:
-        await broker.loop.run_in_executor(None, checks.run, is_over)
+        await broker.loop.run_in_executor(None, checks.run, lambda: connection.is_closed)
         # Once the connection is closed, its buffer may hold bytes of another one.
-        if connection.is_closed:
-            return
-        if _is_many(request):
-            await broker.turns.finish(_append_in_slices(broker, call, request, checks))
-        else:
+        if not connection.is_closed:
             _append_all(broker, call, request, checks)
+    finally:
+        connection.resume_requests()
+
+
+async def _append_much(broker: Services, call: Call, request: ProduceRequest) -> None:
+    """As `_append_after_thread`; all that is done on the loop is done in slices."""
+    connection = call.connection
+    checks = RecordChecks(at_once_bytes_max=0)
+    try:
+        await broker.turns.finish(_add_records(broker, call, request, checks))
+        await broker.loop.run_in_executor(None, checks.run, lambda: connection.is_closed)
+        await broker.turns.finish(_append_in_slices(broker, call, request, checks))
     finally:
         connection.resume_requests()
 
@@ -163,13 +208,27 @@ def _append_in_slices(
     for asked in request.topic_data:
         outcomes: list[PartitionOutcome] = []
         topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
-        for part in parts_of(asked.partition_data, AT_ONCE):
-            some = TopicProduceData(asked.name, asked.topic_id, list(part))
-            seq = max(seq, _append_topic(broker, call, request, some, checks, outcomes, doubts))
-            yield
+        for part in _parts(asked.partition_data):
             if call.connection.is_closed:
                 return
+            some = TopicProduceData(asked.name, asked.topic_id, part)
+            seq = max(seq, _append_topic(broker, call, request, some, checks, outcomes, doubts))
+            yield
     _answer(broker, call, request, topics, seq, doubts)
+
+
+def _parts(items: list[PartitionProduceData]) -> Iterator[list[PartitionProduceData]]:
+    """All of them, in parts that are appended without a turn for others; at least one part."""
+    part: list[PartitionProduceData] = []
+    size = 0
+    for data in items:
+        part.append(data)
+        size += len(data.records or b"")
+        if len(part) >= AT_ONCE or size >= AT_ONCE_BYTES:
+            yield part
+            part, size = [], 0
+    if part or not items:
+        yield part
 
 
 def _append_topic(
@@ -205,7 +264,7 @@ def _answer(
         )
         broker.start(call, work, broker.store_reads)
     elif seq < broker.log.writer.committed_end:
-        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
+        broker.pending_produces.answer(call, topics)
     else:
         broker.pending_produces.wait(call, topics, seq, request.timeout_ms)
 
@@ -221,7 +280,7 @@ async def _answer_after_fence_check(
     """Refuse batches of idempotent producers only if no other broker had become the leader."""
     error = await check_not_sealed(broker.log)
     if error is not None:
-        for outcomes, number in doubts:
+        async for outcomes, number in broker.turns.share(doubts):
             outcomes[number] = _refused(outcomes[number].partition, error)
     broker.pending_produces.wait(call, topics, seq, timeout_ms)
 

@@ -1,6 +1,7 @@
 """Turns on the event loop: work about many items runs a few milliseconds at a time.
 
     turns.begin(call, slices)           the first slice now; the rest after others had their turn
+    turns.put(call, slices)             all of them after others had their turn
     async for item in turns.share(items):   the same for a task that loops over items
     result = await turns.finish(slices)     the same for a task that needs the result
 
@@ -52,6 +53,10 @@ class Turns:
             if in_order:
                 call.connection.suspend_requests()
             self._wait(lambda: self._advance_later(call, slices, in_order=in_order))
+
+    def put(self, call: Call, slices: Slices[None]) -> None:
+        """As `begin`, with no slice now."""
+        self._wait(lambda: self._advance_later(call, slices, in_order=False))
 
     async def share(self, items: Iterable[T]) -> AsyncIterator[T]:
         """The items; waits for a turn where the ones before took a slice."""

@@ -15,7 +15,11 @@ from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Row
-from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
+from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps, sliced
+from logstore.slices import Slices, parts_of
+
+SLICE_ROWS = 250
+"""Some 3 ms of decoding."""
 
 
 def read_brokers() -> Steps[dict[int, BrokerRow]]:
@@ -43,11 +47,22 @@ def read_partition_rows() -> Steps[list[tuple[TopicPartition, PartitionRow]]]:
     parts: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Gather(
         [_query(pk) for pk in partition_pks()]
     )
-    rows = []
+    return (yield from sliced(_decoded_in_slices(parts)))
+
+
+def _decoded_in_slices(
+    parts: Sequence[Sequence[tuple[str, Row]] | LogstoreError],
+) -> Slices[list[tuple[TopicPartition, PartitionRow]]]:
+    rows: list[tuple[TopicPartition, PartitionRow]] = []
+    sliced_count = 0
     for part in parts:
         if isinstance(part, LogstoreError):
             raise part
-        rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in part]
+        for some in parts_of(part, SLICE_ROWS):
+            if len(rows) + len(some) > sliced_count + SLICE_ROWS:
+                sliced_count = len(rows)
+                yield
+            rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in some]
     return sorted(rows, key=lambda item: item[0])
 
 

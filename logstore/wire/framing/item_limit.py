@@ -17,3 +17,8 @@ class ItemLimit(int):
     def __ge__(self, count: int) -> bool:
         self._left -= count
         return self._left >= 0
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether an array had more items than were left for it."""
+        return self._left < 0

@@ -9,9 +9,10 @@ from broker.answers.produce_bytes import (
     API,
     PartitionOutcome,
     TopicOutcome,
-    _response,
     encode_produce_frame,
+    produce_response_in_slices,
 )
+from logstore.slices import finish
 from logstore.wire.framing.apis import encode_frame
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -62,7 +63,7 @@ names = st.text("abcdefghijklmnopqrstuvwxyz._-", min_size=1, max_size=249)
     )
 )
 def test_bytes_are_those_of_the_generated_codec(version: int, topics: list[TopicOutcome]) -> None:
-    generated = encode_frame(77, API, version, _response(topics))
+    generated = encode_frame(77, API, version, finish(produce_response_in_slices(topics)))
 
     assert b"".join(encode_produce_frame(77, version, topics)) == b"".join(generated)
 
@@ -71,6 +72,6 @@ def test_bytes_are_those_of_the_generated_codec(version: int, topics: list[Topic
 def test_long_names_and_many_partitions_fit_as_well(version: int) -> None:
     many = [PartitionOutcome(i, 0, i, -1, 0) for i in range(200)]
     topics = [TopicOutcome("n" * 249, bytes(16), many)] * 150
-    generated = encode_frame(1, API, version, _response(topics))
+    generated = encode_frame(1, API, version, finish(produce_response_in_slices(topics)))
 
     assert b"".join(encode_produce_frame(1, version, topics)) == b"".join(generated)

@@ -1,6 +1,7 @@
 """What a request names twice is answered once, with all that was asked about it."""
 
-from broker.answers.repeats import merge_groups, without_repeats
+from broker.answers.repeats import merge_groups, merge_topics, without_repeats
+from logstore.slices import finish
 
 
 def test_items_stay_in_the_order_in_which_they_were_named_first() -> None:
@@ -11,9 +12,20 @@ def test_items_stay_in_the_order_in_which_they_were_named_first() -> None:
 def test_groups_are_merged_with_their_topics_and_partitions() -> None:
     asked = [("g", [("t", [1, 1])]), ("h", [("t", [0])]), ("g", [("u", [0]), ("t", [2, 1])])]
 
-    assert merge_groups(asked) == [("g", [("t", [1, 2]), ("u", [0])]), ("h", [("t", [0])])]
+    assert finish(merge_groups(asked)) == [("g", [("t", [1, 2]), ("u", [0])]), ("h", [("t", [0])])]
 
 
 def test_all_topics_of_a_group_hold_those_that_are_named() -> None:
-    assert merge_groups([("g", [("t", [1])]), ("g", None), ("g", [("u", [1])])]) == [("g", None)]
-    assert merge_groups([("g", None)] * 1000) == [("g", None)]
+    assert finish(merge_groups([("g", [("t", [1])]), ("g", None), ("g", [("u", [1])])])) == [
+        ("g", None)
+    ]
+    assert finish(merge_groups([("g", None)] * 1000)) == [("g", None)]
+
+
+def test_topics_are_merged_however_many_there_are() -> None:
+    asked = [(f"t{number % 2500}", [number % 3, 1]) for number in range(5000)]
+    merged = finish(merge_topics(asked))
+
+    assert len(merged) == 2500
+    assert merged["t0"] == [0, 1]
+    assert finish(merge_topics([("t", [1, 1]), ("t", [2])])) == {"t": [1, 2]}

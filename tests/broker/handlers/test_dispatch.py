@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.dispatch import AT_ONCE_BYTES_MAX
+from broker.handlers.dispatch import AT_ONCE_BYTES_MAX, PRODUCE_AT_ONCE_MAX
 from logstore.errors import LogstoreError
 from logstore.wire.framing.apis import Api, decode_response_header, encode_request_frame
 from logstore.wire.framing.item_limit import ItemLimit
@@ -64,6 +64,30 @@ def test_a_large_frame_that_makes_no_sense_ends_its_connection(
         assert other.call(METADATA, MetadataRequest(()), 12).topics == []
 
 
+def test_a_produce_with_many_items_is_decoded_in_a_thread(
+    running: Running, client: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.negotiate()
+    loop_thread = running.do(threading.get_ident)
+    partitions: list[int] = []
+    decode = Api.decode_request
+
+    def watched(self: Api, version: int, frame: Any, *rest: Any) -> Any:
+        request = decode(self, version, frame, *rest)
+        if self.key == PRODUCE and threading.get_ident() == loop_thread:
+            partitions.append(len(request.topic_data[0].partition_data))
+        return request
+
+    monkeypatch.setattr(Api, "decode_request", watched)
+    for count in (PRODUCE_AT_ONCE_MAX - 1, PRODUCE_AT_ONCE_MAX, 9_000):
+        data = [PartitionProduceData(0, bytes(20))] * count
+        request = ProduceRequest(None, -1, 1000, [TopicProduceData("a", partition_data=data)])
+        answer = client.call(PRODUCE, request, 9)
+        assert len(answer.responses[0].partition_responses) == count
+
+    assert partitions == [PRODUCE_AT_ONCE_MAX - 1]
+
+
 def test_items_of_all_arrays_of_a_large_produce_are_bounded_together(
     running: Running, client: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -88,3 +112,12 @@ def test_a_limit_of_items_counts_all_arrays() -> None:
     assert limit >= 0
     assert not limit >= 1
     assert f"{limit}" == "10"
+
+
+def test_a_limit_of_items_says_whether_it_was_exceeded() -> None:
+    limit = ItemLimit(10)
+
+    assert limit >= 10
+    assert not limit.is_exceeded
+    assert not limit >= 1
+    assert limit.is_exceeded

@@ -196,6 +196,18 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
         ),
         lambda response: response.responses[0].partition_responses,
     ),
+    "Produce, topics that are not there": (
+        0,
+        9,
+        ProduceRequest(None, -1, 30_000, [TopicProduceData(name) for name in NAMES]),
+        lambda response: response.responses,
+    ),
+    "ListOffsets, topics without partitions": (
+        2,
+        6,
+        ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name) for name in NAMES]),
+        lambda response: response.topics,
+    ),
     "CreateTopics": (
         19,
         7,
