@@ -36,6 +36,8 @@ COMPILED = ROOT / "build/pycache"
 """Where Python keeps the modules that it compiled: the Makefile's PYTHONPYCACHEPREFIX."""
 RUNNER = Path(__file__).with_name("warm_pytest.py")
 RUN_TIMEOUT_S = 900
+TEST_TIMEOUT_S = 180
+"""Of a fast test: at the lowest priority it waits for the processor, which is no proof of a bug."""
 _PLAIN_NAME = re.compile(r"[\w\[\]=.-]+")
 
 
@@ -203,7 +205,7 @@ def run_tests(bug: PlantedBug, copy: Copy, *arguments: str, green: bool = False)
 
     `green`: the copy is as the tree is, so its compiled files serve all copies.
     """
-    options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider"]
+    options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", f"--timeout={TEST_TIMEOUT_S}"]
     if bug.seeds is not None:
         options += [f"--seeds={bug.seeds}", f"--first-seed={bug.first_seed}"]
     environment = variables_in(copy.path)
