@@ -80,7 +80,7 @@ REFUSED_BY_KAFKA = {
     "kafka.key.deserializer": "keys are binary; cast them in the query",
     "kafka.value.deserializer": "values are binary; cast them in the query",
 }
-"""What Spark's Kafka source refuses too."""
+"""Options that Spark's Kafka source refuses too."""
 
 DEFAULT_TRIGGER_DELAY = "15m"
 _UNIT_MS = {

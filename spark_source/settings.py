@@ -78,7 +78,7 @@ def master_of(options: Mapping[str, object], environment: Mapping[str, str]) -> 
 
 
 def advice(spark: SparkSession) -> list[str]:
-    """What to set otherwise, with the reason, a line each; nothing if all is well."""
+    """Settings to change, each with its reason in a line; none if all are as advised."""
     lines = [
         f"set {one.name}={one.value} before the session starts: {one.reason}"
         for one in SETTINGS

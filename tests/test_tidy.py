@@ -53,7 +53,7 @@ UNTOLD = {
 }
 # Words of a private English: say which broker, which process, which moment.
 UNCLEAR = r"\b(?:anew|meanwhile|[Ss]omebody|[Nn]obody|[Ww]hoever|[Tt]old|for sure)\b"
-NOUNS_FIRST = ("broker", "tools", "benchmarks", "examples")
+NOUNS_FIRST = (*PACKAGES, "tools", "benchmarks", "examples")
 """Folders whose docstrings do not begin with a free relative; a clean one is added."""
 NAMES_IN_TEXT = re.compile(r"`[^`\n]*`|\btold=|\"told\"|\{[^{}\n]*\}")
 """Names of stored fields, of planted bugs and of variables in texts are what they are."""

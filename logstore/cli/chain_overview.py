@@ -1,4 +1,4 @@
-"""Survey of one chain, object by object: its segments, its committed end, its damage.
+"""Overview of one chain, object by object: its segments, its committed end, its damage.
 
 Unlike a follower, which stops at damage, an overview reports it and continues. It reads the front
 of every segment; batches are checked for one segment at a time (`cli.segment_view`).

@@ -37,7 +37,7 @@ ReadText = Callable[[str], str]
 class GivenValue:
     text: str
     origin: str
-    """What a user can look for: a path, a variable's name, a flag."""
+    """Where a user finds it: a path, a variable's name, a flag."""
     is_hidden: bool = False
 
 

@@ -1,4 +1,4 @@
-"""What a chain's writer calls: partition leaders and waiting requests."""
+"""The callbacks of a chain's writer: partition leaders and waiting requests."""
 
 from collections.abc import Callable
 from typing import Protocol

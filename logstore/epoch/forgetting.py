@@ -155,8 +155,8 @@ def deleted_below(
     forgettable: Forgettable,
     noted: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """What the chain has to say in addition to what it has `noted` already, before the
-    `forgettable` of `ended` are forgotten. 0 for partitions of deleted topics.
+    """Ends of deleted records that the chain has to note, beside those `noted` already, before
+    the `forgettable` of `ended` are forgotten. 0 for partitions of deleted topics.
 
     An epoch range with records is forgotten only when log start has passed its end. One without
     records proves nothing: log start may lie below it.

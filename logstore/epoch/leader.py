@@ -63,7 +63,8 @@ class ProducerRefused(Invalid):
 
 class NotLeading(Retryable):
     """The partition was released: another broker leads it, or is about to. Or a leadership has just
-    begun, and a batch came before one that was refused until then: both are to be sent again.
+    begun, and the batch overtook a predecessor that was refused before: it is refused too, so that
+    the client sends both again in order.
     """
 
 

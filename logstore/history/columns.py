@@ -39,7 +39,7 @@ TABLE_COLUMNS = (
 """Columns of a data file, in this order, as requested of `decode_to_arrow`."""
 
 STATISTICS_COLUMNS = ("offset", "timestamp", "timestamp_ms")
-"""What Delta keeps minimum and maximum of."""
+"""Columns of which Delta keeps the minimum and maximum."""
 
 
 _DELTA_TYPES: Mapping[str, Any] = {

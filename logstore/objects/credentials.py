@@ -26,7 +26,7 @@ _CLIENT_MARGIN = timedelta(minutes=5)
 
 
 class Credential(TypedDict):
-    """What obstore wants to be given."""
+    """Credentials in obstore's form."""
 
     access_key_id: str
     secret_access_key: str

@@ -59,7 +59,7 @@ class FaultyStore:
             yield info
 
     async def close(self) -> None:
-        """What is late happens now."""
+        """Applies all late writes before it closes."""
         await self._land(self._faults.due(all_of_them=True))
         await self._store.close()
 
@@ -129,7 +129,7 @@ class FaultyBlockingStore:
         return self._store.list(prefix)
 
     def close(self) -> None:
-        """What is late happens now."""
+        """Applies all late writes before it closes."""
         self._land(self._faults.due(all_of_them=True))
         self._store.close()
 

@@ -58,7 +58,7 @@ class StoreCounts:
         )
 
     def dollars(self) -> float:
-        """What S3 would have asked for these calls (`objects.prices`)."""
+        """The price of these calls on S3 (`objects.prices`)."""
         return cost_of(self.requests())
 
 

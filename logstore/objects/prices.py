@@ -1,4 +1,4 @@
-"""What AWS asks for requests, rows and bytes: the one price list, and sums on it.
+"""AWS's prices of requests, rows and bytes: the one price list, and sums on it.
 
 List prices of us-east-1 in US dollars, without free tier, discounts or taxes, as of November 2026:
 S3 Standard (https://aws.amazon.com/s3/pricing/) and DynamoDB on demand

@@ -250,7 +250,7 @@ def _payload(parts: Sequence[Buffer]) -> Buffer | Sequence[Buffer]:
 
 
 def _range(key: str, start: int, length: int) -> tuple[int, int]:
-    """What to ask S3 for, which has no ranges of no bytes."""
+    """The range to request: at least one byte, since S3 has no empty ranges."""
     check_key(key)
     check_range(start, length)
     return min(start, _POSITION_MAX), min(max(length, 1), _POSITION_MAX)

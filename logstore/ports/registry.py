@@ -66,7 +66,7 @@ class RowStore(Protocol):
     ) -> None:
         """Set attributes of an existing row, keep the others. Raises `ConditionFailed`.
 
-        An update of a row that does not exist fails its condition, whatever the terms say.
+        An update of a row that does not exist fails, whatever the conditions are.
         """
         ...
 

@@ -133,7 +133,7 @@ def put_partitions(
 
 
 def _free_place(name: str) -> Steps[list[Condition]]:
-    """On which terms a row of this name may be put. Raises `TopicExists`."""
+    """The conditions on which a row of this name may be put. Raises `TopicExists`."""
     row = yield GetRow(TOPIC, name)
     if row is None:
         return [RowAbsent()]

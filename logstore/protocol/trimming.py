@@ -278,8 +278,8 @@ def _kind_at(epoch: int, seq: int) -> Steps[SegmentKind]:
 def _hold(
     cache: IndexCache, front: Checkpoint, needs: Needs, topics: _Topics
 ) -> Steps[Hold | None]:
-    """What holds the chain back at `front`, once more is asked about topics and releases if it is
-    one of these.
+    """The reason that holds the chain back at `front`; `None` if there is none. Topics and
+    released epoch ranges are asked about once more before one of them counts.
     """
     unknown = above_its_row(front, needs)
     if unknown is not None:

@@ -1,4 +1,4 @@
-"""What has to be read of the segments of a chain for given segment ranges, by their index. Pure.
+"""Plans reads of a chain's segments for given segment ranges, by their index. Pure.
 
     index rows of the ranges, window by window   ─▶ batches by segment
     spans: where bodies begin, object sizes      ─▶ bytes in the object, requests, wanted bytes
@@ -143,7 +143,7 @@ class LayoutBuilder:
         self._reached[segments] = max(self._reached[segments], reached)
 
     def add_followed(self, state: ChainState) -> None:
-        """What came after the last checkpoint, as a follower has it."""
+        """Adds the objects after the last checkpoint, from a follower's state."""
         self.add_window(state.checkpoint, state.spans)
         for segments in self.ranges_in(state.checkpoint, state.next_seq):
             epoch_range = state.epoch_ranges.get(_key(segments))

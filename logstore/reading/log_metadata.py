@@ -158,7 +158,7 @@ class LogMetadata:
         return Located(history, segment_ranges)
 
     def layout_of(self, chain: int, segment_ranges: Sequence[SegmentRange]) -> ChainLayout:
-        """What has to be read of segments, by their index. Raises `Corrupt` as `places` does."""
+        """The parts of segments to read, by their index. Raises `Corrupt` as `places` does."""
         return self._retry(self._log().layout_of, chain, segment_ranges)
 
     def offsets_at(self, splits: Sequence[SplitPoint]) -> list[int]:

@@ -92,7 +92,8 @@ class _GetTimes:
 
 
 class ReadAhead:
-    """What all readers of one process have ahead, and may have. Readers and places are names."""
+    """The bytes that readers of one process have fetched ahead, and their bound. Readers and
+    places are names."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -150,7 +151,7 @@ class ReadAhead:
         return self._bytes + byte_count + reserved <= self._bytes_max
 
     def _reserved_bytes(self, reader: Hashable, share_bytes: int) -> int:
-        """What other readers want of their shares, and do not have yet."""
+        """Bytes of other readers' shares that they want and do not have yet."""
         return sum(
             max(0, min(share_bytes, self.wanted_bytes(other)) - pace.ahead_bytes)
             for other, pace in self._readers.items()

@@ -1,4 +1,4 @@
-"""What the readers of a broker need of a partition, led or followed."""
+"""A partition, led or followed, as the readers of a broker see it."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

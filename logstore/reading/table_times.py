@@ -23,7 +23,7 @@ COLUMNS = ("offset", "timestamp_ms")
 EPOCH = "leader_epoch"
 NO_EPOCH = -1
 ANY_TIME = 2**63 - 1
-"""What a file without statistics may hold."""
+"""The maximum time of a file without statistics."""
 
 
 class SearchRange(Protocol):

@@ -68,7 +68,7 @@ class _BegunFetch(NamedTuple):
 
 
 def places_of(seq_ranges: Iterable[SeqRange]) -> Iterator[FetchPlace]:
-    """What is fetched for them, in order."""
+    """The places to fetch for them, in order."""
     for seq_range in seq_ranges:
         for seq in range(seq_range.first_seq, seq_range.last_seq + 1):
             if not seq_range.places.has(seq):
@@ -79,7 +79,7 @@ def places_of(seq_ranges: Iterable[SeqRange]) -> Iterator[FetchPlace]:
 
 
 class TaskSegments:
-    """What is at `places`, which come in the order of reading; some may be passed over.
+    """The bodies at `places`, which come in the order of reading; some may be passed over.
 
     Used by one thread. Nothing is fetched before the first is asked for.
     """

@@ -25,7 +25,7 @@ __all__ = ["KAFKA_COLUMNS", "arrow_schema", "decode_to_arrow"]
 
 _OFFSET_MAX = 2**63 - 1
 INFLATED_BYTES_MAX = 128 * 1024 * 1024
-"""What one batch may decompress to where Spark reads the log and where compaction moves it. Above
+"""Maximum decompressed size of a batch where Spark reads the log or compaction moves it. Above
 Kafka's default `socket.request.max.bytes` of 100 MiB, which bounds an uncompressed batch. Brokers
 do not decompress what they append (only gzip's and lz4's records would tell their size)."""
 

@@ -31,7 +31,7 @@ _PURE_ROWS = 1024  # turned into objects at a time
 
 
 class BatchRule(NamedTuple):
-    """What holds for every batch of one call."""
+    """Parameters that all batches of one call share."""
 
     bytes_max: int
     base_offset: int  # of the first record; with a column of offsets, none is below it

@@ -253,7 +253,7 @@ def _enter(cluster_id: bytes, epoch: int, listed: Listed) -> Steps[ChainState]:
 
 
 def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
-    """What of the chain is there. Raises `Corrupt` when a piece in its midst is not."""
+    """The objects of the chain that exist. Raises `Corrupt` when one in its middle does not."""
     state = read.state
     trim, torn = _trim_point(state, listed)
     gone: dict[EpochKey, int] = {}

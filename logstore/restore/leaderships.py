@@ -23,7 +23,7 @@ from logstore.protocol.checks import WrittenRange
 from logstore.restore.missing import MissingObjects, prefixes_of_chain
 
 NOTHING: Mapping[int, int] = {}
-"""What chains say of deleted records, where none does."""
+"""Ends of deleted records by partition, where no chain notes any."""
 
 
 class Lead(NamedTuple):

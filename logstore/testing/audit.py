@@ -342,7 +342,7 @@ class _Auditor:
         self._count_leaderships(partition)
 
     def _count_leaderships(self, partition: Partition) -> None:
-        """What became of the partition's epoch ranges, one after the other."""
+        """Counts how the partition's epoch ranges ended, one after the other."""
         seen, led = self._found.seen, {}
         for epoch, chain in self._found.chains.items():
             for key, epoch_range in chain.state.epoch_ranges.items():

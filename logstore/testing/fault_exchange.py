@@ -29,7 +29,7 @@ class StreamPair:
 
 
 class Proxy(Protocol):
-    """What connections share."""
+    """State that connections share."""
 
     counts: Counter[str]
     moved_bytes: Counter[str]

@@ -150,7 +150,7 @@ class ProxiedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestFate:
-    """What becomes of one request."""
+    """The fault rule of one request, if any, and its latency in standard deviations."""
 
     rule: FaultRule | None
     deviations: float

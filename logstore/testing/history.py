@@ -1,4 +1,4 @@
-"""What clients of a log saw, and whether that can have been one log.
+"""The answers that clients of a log got, and whether one log can have given them.
 
 Names of rules are those of Jepsen's Kafka test where it has one:
 

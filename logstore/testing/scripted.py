@@ -24,7 +24,7 @@ R = TypeVar("R")
 def drive(
     steps: Steps[T], answers: Iterable[Any], *, now_ms: int = 0, nonce: bytes = b"n" * 16
 ) -> tuple[T, list[Request]]:
-    """What the protocol ends with, and the requests it made of stores.
+    """Returns the protocol's result and the requests that it made of stores.
 
     `answers` are for those requests only: an error is thrown, anything else is sent. Waits, times
     and nonces are answered here. Raises `AssertionError` when the script is too short or too long.

@@ -1,4 +1,4 @@
-"""What every generated message is built of: varints, lengths, arrays, tags, the one decode error.
+"""The parts of every generated message: varints, lengths, arrays, tags, the one decode error.
 
     unsigned varint   7 bits a byte, lowest first, high bit = more follows; at most 5 bytes
     string            legacy: int16 length, -1 = null        compact: varint of length + 1, 0 = null
@@ -39,7 +39,7 @@ INLINE_RECORDS_BYTES_MAX = 4096
 ZERO_UUID = bytes(16)
 
 UNREADABLE = (IndexError, ValueError, error)
-"""What the generated code and the functions here raise for bytes that do not fit the schema."""
+"""Errors of the generated code and the functions here for bytes that do not fit the schema."""
 
 _STRING_BYTES_MAX = 0x7FFF
 _VARINT_MAX = 0xFFFFFFFF

@@ -213,7 +213,7 @@ def open_objects(url: str, storage: Mapping[str, str] | None = None) -> Blocking
 
 
 def identity_in(store: BlockingObjectStore) -> Identity | None:
-    """What cluster.json says; None where there is none."""
+    """The identity in cluster.json; None where that file does not exist."""
     return BlockingStepRunner(store, None, random.Random()).run(read_identity())
 
 

@@ -40,7 +40,7 @@ class PinnedSnapshot:
 
 
 class TopicMetadata(Protocol):
-    """What is asked of a `LogMetadata` of one topic; each answer is of the moment it is given."""
+    """Queries about one topic of a `LogMetadata`; each answer is as of the moment of its call."""
 
     def look(self) -> Extents: ...
 

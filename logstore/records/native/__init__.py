@@ -30,7 +30,7 @@ class Decoder(Protocol):
     """For one thread at a time; `decoder.c` tells how the calls follow each other."""
 
     def add(self, batch: Bytes, payload: Bytes = ..., /) -> int:
-        """What became of it: SKIPPED, TAKEN, PACKED, FULL, REFUSED or OUT_OF_ORDER."""
+        """Returns the outcome: SKIPPED, TAKEN, PACKED, FULL, REFUSED or OUT_OF_ORDER."""
 
     def take(self) -> Sizes | None: ...
     def fill(self, *columns: Bytes | None) -> None: ...

@@ -1,4 +1,4 @@
-"""Rows as DynamoDB items, and terms as condition expressions.
+"""Rows as DynamoDB items, and conditions as condition expressions.
 
     str → {"S": …}    int → {"N": "…"}    bytes → {"B": …}
 

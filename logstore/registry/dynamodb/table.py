@@ -34,7 +34,7 @@ class KeySpec:
     billing_mode: str
 
     def creation(self) -> dict[str, Any]:
-        """What CreateTable takes, without the table's name."""
+        """The arguments of CreateTable, without the table's name."""
         return {
             "AttributeDefinitions": [
                 {"AttributeName": self.hash_name, "AttributeType": self.hash_type},

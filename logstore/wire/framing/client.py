@@ -40,7 +40,7 @@ class Connection:
     """A connection to one broker. `timeout_s` bounds each call as a whole. Not thread-safe."""
 
     apis: ClassVar[Mapping[int, Api]] = APIS
-    """What it can send: `versions_sent` of each."""
+    """APIs that it can send: `versions_sent` of each."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Connection:
     ) -> None:
         self.client_id = client_id
         self.versions: dict[int, tuple[int, int]] = {}
-        """What the broker speaks, by key: (min, max). Empty before `negotiate` or `call`."""
+        """Versions of the broker, by key: (min, max). Empty before `negotiate` or `call`."""
         self._peer = peer
         self._timeout_s = timeout_s
         self._frame_bytes_max = frame_bytes_max
