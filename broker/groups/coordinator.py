@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.groups.decisions import deletion, expiry, offset_expiry, offsets
+from broker.groups.decisions import deletion, member_timeouts, offset_expiry, offsets
 from broker.groups.decisions.group import MEMBER_BYTES, NO_DEADLINE, Group, GroupTime
 from broker.groups.decisions.heartbeat import heartbeat
 from broker.groups.decisions.join import JoinAsk, join
@@ -252,7 +252,7 @@ class Coordinator:
         group = self.states.get(group_id)
         if group is None or self.is_retired:
             return
-        outcome = expiry.expire(group, self._limits, self._now())
+        outcome = member_timeouts.expire(group, self._limits, self._now())
         self._carry_out(group, outcome)
         self.states.forget(group)
 
@@ -274,7 +274,7 @@ class Coordinator:
         group = self.states.get(alarm.group_id)
         late_ms = self._now().steady_ms - alarm.due_ms
         if group is not None and late_ms > LATE_MS:
-            expiry.forgive(group, late_ms)
+            member_timeouts.forgive(group, late_ms)
         self.wake(alarm.group_id)
 
     def _has_room_for(self, group: Group | None, ask: JoinAsk) -> bool:

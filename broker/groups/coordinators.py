@@ -104,7 +104,7 @@ class Coordinators:
         for partition in [p for p in self._led if leaders.get(p) is not self._leaders[p]]:
             self.on_retire(partition)
         for partition, leader in leaders.items():
-            if leader.is_taken and not (leader.is_retired or leader.is_released):
+            if leader.has_begun and not (leader.is_retired or leader.is_released):
                 self.on_lead(partition, leader)
 
     def _changed(self, topic: Topic) -> None:
@@ -143,7 +143,7 @@ class Coordinators:
             self.on_retire(partition)
             return ErrorCode.NOT_COORDINATOR
         if self._leaders.get(partition) is not leader:
-            if not leader.is_taken:
+            if not leader.has_begun:
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             self.on_lead(partition, leader)
         coordinator = self._led[partition]

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from broker.groups.decisions.batches import encode_changes, encode_newer
 from broker.groups.decisions.key_compaction import LogShape, is_due
-from broker.groups.decisions.newer import NewerRecord
+from broker.groups.decisions.newer_records import NewerRecord
 from broker.groups.decisions.outcome import Change
 from broker.groups.decisions.state import GroupStates
 from broker.groups.log_port import PartitionLog

@@ -5,7 +5,7 @@ import logging
 
 from broker.groups.decisions.batches import decode_changes
 from broker.groups.decisions.key_compaction import LogShape
-from broker.groups.decisions.newer import NewerRecord, NewerRecords
+from broker.groups.decisions.newer_records import NewerRecord, NewerRecords
 from broker.groups.decisions.state import GroupStates
 from broker.groups.log_port import PartitionLog
 from logstore.ports.clock import Clock

@@ -99,7 +99,7 @@ HISTORY_REFRESHES = _counter("history_refreshes", "Reads of tables' logs, for ne
 
 # The cluster
 BROKERS = _gauge("brokers_alive", "Live brokers as this one sees them, itself included")
-VOUCHES = _gauge("lease_vouches", "1 while no other broker can have taken this one for dead")
+READ_LEASE = _gauge("lease_vouches", "1 while it has a read lease: none can have taken it for dead")
 TOPICS = _gauge("topics", "Topics of the cluster")
 NAMED = _gauge("partitions_named", "Partitions whose rows name this broker as their leader")
 LED = _gauge("partitions_led", "Partitions that it serves as their leader")

@@ -140,7 +140,7 @@ def _cluster(watched: Observed, status: ServingStatus) -> list[Reading]:
     log, peers = watched.broker.log, watched.peers
     return [
         _one(m.BROKERS, len(log.live_brokers())),
-        _one(m.VOUCHES, status.has_read_lease),
+        _one(m.READ_LEASE, status.has_read_lease),
         _one(m.TOPICS, len(log.topics)),
         _one(m.NAMED, status.named),
         _one(m.LED, status.led),

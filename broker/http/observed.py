@@ -57,13 +57,13 @@ def named_in(log: Log, topic: Topic) -> int:
 
 def led_in(topic: Topic) -> int:
     """Partitions that this broker serves as their leader."""
-    return sum(1 for one in topic.leaders.values() if one.is_taken and not one.is_released)
+    return sum(1 for one in topic.leaders.values() if one.has_begun and not one.is_released)
 
 
 def unled_in(log: Log, topic: Topic) -> Iterator[TopicPartition]:
     """Partitions whose rows name this epoch, and that it does not serve, by topic id."""
     for number, row in enumerate(topic.rows):
         leader = topic.leaders.get(number)
-        is_served = leader is not None and leader.is_taken and not leader.is_released
+        is_served = leader is not None and leader.has_begun and not leader.is_released
         if row.chain == log.epoch and not is_served:
             yield TopicPartition(topic.topic_id, number)

@@ -123,7 +123,7 @@ class Retention:
             if topic.name not in INTERNAL_TOPICS
             and (policy := policies[topic.topic_id][1]) is not None
             for leader in topic.leaders.values()
-            if leader.is_taken and not leader.is_released
+            if leader.has_begun and not leader.is_released
         ]
 
     def _log_troubles(self, troubles: set[str]) -> None:

@@ -95,7 +95,7 @@ async def shorten_rows(
     long = [
         leader
         for leader in leaders
-        if leader.is_taken
+        if leader.has_begun
         and not leader.is_released
         and shortened(leader.row, _durable_end(leader, durable_ends)) != leader.row
     ][:AT_ONCE_MAX]

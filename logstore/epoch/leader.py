@@ -90,7 +90,7 @@ class Leader:
         self.edited_end = row.edited_end
         self.epoch_ranges: Sequence[EpochEntry] = row.epoch_ranges
         self.high_watermark = row.epoch_ranges[-1].start
-        self.is_taken = False
+        self.has_begun = False
         """Whether the leadership-begin entry is committed.
 
         Before that nothing of the epoch range exists.
@@ -102,9 +102,9 @@ class Leader:
         self._watchers: dict[Callable[[], None], None] = {}
         self._epoch_range: EpochRange | None = None
 
-    def take(self, state: PartitionState) -> None:
+    def begin(self, state: PartitionState) -> None:
         """Begin the epoch range in the writer's chain, with the recovered state."""
-        self._epoch_range = self._writer.take(self.key, self, self.high_watermark, state)
+        self._epoch_range = self._writer.begin_range(self.key, self, self.high_watermark, state)
 
     def follow_row(self, row: PartitionRow) -> None:
         """The row of this leadership was changed."""
@@ -123,7 +123,7 @@ class Leader:
 
         Nothing can be appended any more. Raises `Fenced`.
         """
-        self._writer.release(self.key)
+        self._writer.end_range(self.key)
         return self._writer.open_seq
 
     @property
@@ -141,7 +141,7 @@ class Leader:
 
     @property
     def epoch_range(self) -> EpochRange:
-        assert self._epoch_range is not None, "not taken yet"
+        assert self._epoch_range is not None, "the epoch range has not begun yet"
         return self._epoch_range
 
     @property
@@ -258,7 +258,7 @@ class Leader:
     # What the chain's writer tells
 
     def commit(self, end: int) -> None:
-        self.is_taken = True
+        self.has_begun = True
         if end > self.high_watermark:
             self.high_watermark = end
             self._wake()

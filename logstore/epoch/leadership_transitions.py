@@ -183,7 +183,7 @@ class LeadershipTransitions:
         if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
             return
         leader = Leader(self._writer, topic.topic_id, number, row)
-        leader.take(state)
+        leader.begin(state)
         topic.leaders[number] = leader
         self.claim_count += 1
         now = topic.rows[number]  # of this leadership, and maybe newer than what was claimed by

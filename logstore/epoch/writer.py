@@ -18,16 +18,16 @@ from logstore.epoch.checkpoint_writer import CheckpointWriter
 from logstore.errors import Fenced
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.index_rows import set_last_positions
-from logstore.formats.partition_state import PartitionState, encode_state
-from logstore.formats.segment import EntryKind
-from logstore.formats.segment_builder import Arena, ArenaPool, FrozenSegment, SegmentBuilder
-from logstore.formats.take import (
+from logstore.formats.leadership_payload import (
     CHUNK_BYTES_MAX,
     INLINE_BYTES_MAX,
     StateChunk,
     encode_chunks,
     encode_inline,
 )
+from logstore.formats.partition_state import PartitionState, encode_state
+from logstore.formats.segment import EntryKind
+from logstore.formats.segment_builder import Arena, ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.chain_time import ChainTime
 from logstore.protocol.flush import FlushSettings, MiB, flush_delay_s
@@ -200,7 +200,7 @@ class ChainWriter:
         else:
             self._in_flight[seq].waiters.append(waiter)
 
-    def take(
+    def begin_range(
         self, key: EpochKey, appender: Appender, start: int, state: PartitionState
     ) -> EpochRange:
         """Begin an epoch range: its first entry goes into the open segment, before its batches."""
@@ -211,7 +211,7 @@ class ChainWriter:
         self._ends[appender] = start
         return epoch_range
 
-    def release(self, key: EpochKey) -> None:
+    def end_range(self, key: EpochKey) -> None:
         """End an epoch range: its last entry goes into the open segment, after all its batches."""
         epoch_range = self.chain.epoch_ranges[key]
         assert not epoch_range.released

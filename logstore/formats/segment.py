@@ -100,7 +100,9 @@ class SegmentKind(IntEnum):
 class EntryKind(IntEnum):
     BATCH = 1
     TAKE = 2
+    """The leadership-begin entry of an epoch range."""
     RELEASE = 3
+    """Its leadership-end entry."""
     ADOPTED = 4
     STATE = 5
     FORGET = 6

@@ -56,7 +56,7 @@ class HoldReason(Enum):
     """Why an epoch range holds segments back."""
 
     DATA = "offsets above log start that no table holds durably"
-    RELEASE = "a leadership end without a committed successor"
+    LEADERSHIP_END = "a leadership end without a committed successor"
     NO_ROW = "a live topic, and no row of the partition"
     NO_TOPIC = "a topic that is not live, and no record of its deletion"
     DELETING = "a topic that is being deleted, until that is recorded"
@@ -98,7 +98,7 @@ def _why(key: EpochKey, summary: EpochRangeSummary, needs: Needs) -> HoldReason 
     if summary.end > max(summary.start, needs.floor(partition)):
         return HoldReason.DATA
     if summary.released and needs.taken.get(partition, -1) <= key.leader_epoch:
-        return HoldReason.RELEASE
+        return HoldReason.LEADERSHIP_END
     return None
 
 

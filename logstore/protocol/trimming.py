@@ -300,7 +300,7 @@ def _hold(
             yield from topics.ask(front)
             has_asked = True
             continue
-        if hold is None or hold.why is not HoldReason.RELEASE:
+        if hold is None or hold.why is not HoldReason.LEADERSHIP_END:
             return hold
         partition = TopicPartition(hold.key.topic_id, hold.key.partition)
         if partition in taken:

@@ -18,6 +18,7 @@ from logstore.formats.checkpoint import (
 )
 from logstore.formats.checkpoint_header import HEADER_BYTES_MAX
 from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.leadership_payload import decode_payload, join_chunks
 from logstore.formats.segment import (
     EntryKind,
     Header,
@@ -26,7 +27,6 @@ from logstore.formats.segment import (
     decode_front,
     decode_header,
 )
-from logstore.formats.take import decode_payload, join_chunks
 from logstore.protocol.steps import (
     Gather,
     GetRange,
@@ -112,7 +112,9 @@ def read_front(epoch: int, seq: int) -> Steps[Front]:
         raise Corrupt(f"{error} key={key}") from error
     carriers = [e for e in index.entries if e.kind in (EntryKind.TAKE, EntryKind.RELEASE)]
     states_end = max((header.body_at + e.position + e.length for e in carriers), default=0)
-    if len(data) < states_end:  # one read for all of them: a thousand takes may share a segment
+    if (
+        len(data) < states_end
+    ):  # one read for all of them: a thousand leaderships may begin in one segment
         data += yield from get_retrying(key, len(data), states_end - len(data))
     states: dict[int, bytes] = {}
     for entry in carriers:

@@ -1,8 +1,8 @@
 """Offsets that a topic's table holds, as work for Spark tasks: which files, and how it is split.
 
 A table's files are of one partition, so their bytes can be dealt out by offsets: a range is split
-into grains, each about as much as a row group, which is the least that a reader of Parquet fetches.
-What a file weighs between its bounds is taken to be even. Pure.
+into work units, each about as much as a row group, which is the least that a reader of Parquet
+fetches. What a file weighs between its bounds is taken to be even. Pure.
 """
 
 from collections import deque

@@ -49,7 +49,7 @@ OffsetsAt = Callable[[Sequence[SplitPoint]], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class _TaskSlice:
-    """One segment, or one grain of history, with the task that it goes to."""
+    """One segment, or one work unit of tables, with the task that it goes to."""
 
     item: WorkUnit | tuple[int, int]
     task: int
@@ -68,9 +68,10 @@ def plan_tasks(
     """Tasks that together read every offset of `places` once.
 
     `parallelism` is how many tasks can run at once; `tasks_min` asks for more, as far as there are
-    segments and grains for them. Tasks weigh `task_bytes` where there is enough for all cores, and
-    none is split below `task_bytes_min` to keep a core busy. `layout_of` and `offsets_at` may raise
-    as the log does; the latter is asked once, for all places where tasks divide a segment range.
+    segments and work units for them. Tasks weigh `task_bytes` where there is enough for all cores,
+    and none is split below `task_bytes_min` to keep a core busy. `layout_of` and `offsets_at` may
+    raise as the log does; the latter is asked once, for all places where tasks divide a segment
+    range.
     """
     by_chain = _by_chain(places.segment_ranges)
     weights: list[tuple[WorkUnit | tuple[int, int], int]] = [

@@ -2,7 +2,7 @@
 
 from broker.groups.decisions.batches import encode_newer
 from broker.groups.decisions.formats import GroupKey, encode_key
-from broker.groups.decisions.newer import NewerRecord
+from broker.groups.decisions.newer_records import NewerRecord
 from logstore.records.batch import read_header
 from logstore.wire.errors import ErrorCode
 from tests.broker.group_calls import broker_on, commit, fetch_offset, heartbeat, join

@@ -10,6 +10,7 @@ from pathlib import Path
 from logstore.epoch.writer import NO_EPOCH_RANGE
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
+from logstore.formats.leadership_payload import StateChunk, encode_chunks, encode_inline
 from logstore.formats.partition_state import AbortedTransaction, PartitionState, encode_state
 from logstore.formats.segment import EntryKind, SegmentKind, decode_front
 from logstore.formats.segment_builder import (
@@ -19,7 +20,6 @@ from logstore.formats.segment_builder import (
     bare_header,
     freeze_bare,
 )
-from logstore.formats.take import StateChunk, encode_chunks, encode_inline
 from logstore.formats.topic_record import TopicRecord, encode_record
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.records.batch import read_header, stamp

@@ -63,5 +63,5 @@ class _Broker:
         topic = self.log.topics.get("orders")
         leaders = {} if topic is None else topic.leaders
         return sorted(
-            n for n, leader in leaders.items() if leader.is_taken and not leader.is_released
+            n for n, leader in leaders.items() if leader.has_begun and not leader.is_released
         )

@@ -10,7 +10,7 @@ from broker.groups.decisions.batches import decode_changes
 from broker.groups.decisions.formats import CommittedOffset, GroupValue, OffsetKey
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from broker.groups.decisions.join import JoinAsk
-from broker.groups.decisions.newer import NewerRecord
+from broker.groups.decisions.newer_records import NewerRecord
 from broker.groups.decisions.offsets import OffsetCommit
 from broker.groups.decisions.outcome import Answer, Change, Joined
 from broker.groups.decisions.sync import SyncAsk

@@ -12,8 +12,8 @@ from logstore.epoch.log import Log, LogSettings
 from logstore.epoch.table_queries import VerifiedEnds
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
+from logstore.formats.leadership_payload import INLINE_BYTES_MAX
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.formats.take import INLINE_BYTES_MAX
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects, MemoryStore

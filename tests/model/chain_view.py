@@ -27,7 +27,7 @@ class CorruptChainError(Exception):
 
 
 class Found(NamedTuple):
-    """An epoch range whose take entry is committed; `batches` are (offset, number, seq)."""
+    """An epoch range with a committed leadership-begin entry; `batches`: (offset, number, seq)."""
 
     start: int
     end: int
@@ -118,7 +118,7 @@ def chain_as_read(state: State, number: int, config: Config) -> dict[int, Found]
 
 
 def recovered(state: State, row: PartitionRow, config: Config) -> Offsets:
-    """State of the newest epoch range before the row's last whose take entry is committed."""
+    """State of the newest epoch range before the row's last with a committed leadership begin."""
     for epoch in range(row.leader_epoch - 1, row.first - 1, -1):
         epoch_range = chain_as_read(state, row.at(epoch)[0], config).get(epoch)
         if epoch_range is not None:

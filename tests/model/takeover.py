@@ -171,7 +171,7 @@ def _remembers(state: State, successor: int, config: Config) -> State:
 
 
 def _is_older_at_start(state: State, taken: int, config: Config) -> bool:
-    """A chain that its row does not call sealed holds a committed take entry above the row.
+    """A chain that its row does not call sealed holds a committed leadership begin above the row.
 
     A broker that changes a row asks, however many have started: as logstore.protocol.old_registry
     does it.

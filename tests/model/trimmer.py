@@ -120,7 +120,7 @@ def _sweeps(state: State, number: int, config: Config) -> Iterator[Move]:
 
 
 def _prunes(state: State, config: Config) -> Iterator[Move]:
-    """The row keeps the newest epoch range with a committed take entry, and all after it."""
+    """The row keeps the newest epoch range with a committed leadership begin, and all after it."""
     row = state.registry.row
     if len(row.epoch_ranges) < 2 or row.epoch_ranges[1][1] > state.table_end:
         return

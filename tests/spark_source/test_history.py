@@ -54,7 +54,7 @@ def ranges(draw: st.DrawFn) -> TableRange:
 
 
 @given(ranges())
-def test_every_offset_that_a_file_may_hold_is_in_exactly_one_grain(one: TableRange) -> None:
+def test_every_offset_that_a_file_may_hold_is_in_exactly_one_work_unit(one: TableRange) -> None:
     reached = one.start
     for work_unit in work_units([one]):
         part = work_unit.part
@@ -75,7 +75,7 @@ def test_every_offset_that_a_file_may_hold_is_in_exactly_one_grain(one: TableRan
 
 
 @given(ranges())
-def test_grains_weigh_no_more_than_they_may_and_together_what_the_files_do(
+def test_work_units_weigh_no_more_than_they_may_and_together_what_the_files_do(
     one: TableRange,
 ) -> None:
     found = list(work_units([one]))
@@ -95,7 +95,7 @@ def test_grains_weigh_no_more_than_they_may_and_together_what_the_files_do(
 
 
 @given(ranges())
-def test_grains_that_follow_each_other_join_to_what_was_cut(one: TableRange) -> None:
+def test_work_units_that_follow_each_other_join_to_what_was_cut(one: TableRange) -> None:
     parts = [work_unit.part for work_unit in work_units([one])]
     together = joined(parts)
 

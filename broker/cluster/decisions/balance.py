@@ -49,10 +49,10 @@ def _give_back(
     preferred: Counter[int] = Counter()
     astray: defaultdict[int, list[PlacedPartition]] = defaultdict(list)
     for place in movable:
-        head = place.row.replicas[0]
-        preferred[head] += 1
-        if head in members.settled and place.row.broker != head:
-            astray[head].append(place)
+        first = place.row.replicas[0]
+        preferred[first] += 1
+        if first in members.settled and place.row.broker != first:
+            astray[first].append(place)
     for broker, places in astray.items():
         if len(places) * 100 > preferred[broker] * rules.percentage:
             memory.restoring.add(broker)
@@ -71,29 +71,29 @@ def _level(
     memory: ControllerState,
     rules: BalanceRules,
 ) -> Iterator[Action]:
-    heads = Counter(dict.fromkeys(members.settled, 0))
+    preferred = Counter(dict.fromkeys(members.settled, 0))
     at: defaultdict[int, dict[str, list[PlacedPartition]]] = defaultdict(dict)
     for place in movable:
-        head = place.row.replicas[0]
-        if head in members.settled:
-            heads[head] += 1
-            at[head].setdefault(place.topic, []).append(place)
+        first = place.row.replicas[0]
+        if first in members.settled:
+            preferred[first] += 1
+            at[first].setdefault(place.topic, []).append(place)
     racks = {broker: view.brokers[broker].rack for broker in members.settled}
     for number in range(MOVES_MAX):
-        if not heads:
+        if not preferred:
             return
-        most = max(heads, key=lambda broker: (heads[broker], broker))
-        least = min(heads, key=lambda broker: (heads[broker], broker))
-        difference = heads[most] - heads[least]
+        most = max(preferred, key=lambda broker: (preferred[broker], broker))
+        least = min(preferred, key=lambda broker: (preferred[broker], broker))
+        difference = preferred[most] - preferred[least]
         if number == 0:
-            starts = difference * 100 > heads[most] * rules.percentage
+            starts = difference * 100 > preferred[most] * rules.percentage
             memory.is_levelling = difference > 1 and (memory.is_levelling or starts)
         if difference <= 1 or not memory.is_levelling:
             return
         place = _pick(at[most], at[least], least)
-        heads[most] -= 1
-        heads[least] += 1
-        yield _with_head(place, least, racks)
+        preferred[most] -= 1
+        preferred[least] += 1
+        yield _with_preferred_leader(place, least, racks)
 
 
 def _pick(
@@ -114,13 +114,13 @@ def _pick(
     return place
 
 
-def _with_head(place: PlacedPartition, head: int, racks: dict[int, str]) -> Reassign:
+def _with_preferred_leader(place: PlacedPartition, first: int, racks: dict[int, str]) -> Reassign:
     row, reason = place.row, "preferred leaders are to be spread evenly"
-    if head in row.replicas:
-        replicas = (head, *(broker for broker in row.replicas if broker != head))
+    if first in row.replicas:
+        replicas = (first, *(broker for broker in row.replicas if broker != first))
     else:
-        others = next_on_ring(racks, head, {head})
-        replicas = (head, *others[: len(row.replicas) - 1])
-    if row.broker == head:
+        others = next_on_ring(racks, first, {first})
+        replicas = (first, *others[: len(row.replicas) - 1])
+    if row.broker == first:
         return Reassign(place, replace(row, replicas=replicas), reason)
-    return Reassign(place, replace(row, reassigning=replicas, target=head), reason)
+    return Reassign(place, replace(row, reassigning=replicas, target=first), reason)

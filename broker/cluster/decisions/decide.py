@@ -10,8 +10,8 @@ from broker.cluster.decisions.balance import BalanceRules, balance
 from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.fencing import FencingRules, find_chains_to_take
 from broker.cluster.decisions.members import find_members
-from broker.cluster.decisions.moves import unstick_moves
 from broker.cluster.decisions.replicas import complete_replicas
+from broker.cluster.decisions.stuck_moves import unstick_moves
 from broker.cluster.decisions.view import Action, ClusterView
 
 

@@ -1,4 +1,4 @@
-"""Where partitions go: replicas of new ones, successors of dead leaders, heads that even out load.
+"""Where partitions go: replicas of new ones, successors of dead leaders, loads of brokers.
 
 New partitions are dealt out on a ring of brokers on which racks alternate. A leader's followers are
 the next brokers of the ring, so a broker follows few others' chains, whatever the number of topics:
@@ -21,9 +21,9 @@ Racks = Mapping[int, str]
 
 @dataclass(slots=True)
 class BrokerLoad:
-    """How many partitions each broker is to lead, and holds a replica of."""
+    """How many partitions each broker is the preferred leader of, and holds a replica of."""
 
-    heads: Counter[int] = field(default_factory=Counter)
+    preferred: Counter[int] = field(default_factory=Counter)
     replicas: Counter[int] = field(default_factory=Counter)
 
     @staticmethod
@@ -35,13 +35,13 @@ class BrokerLoad:
     def add(self, rows: Iterable[PartitionRow]) -> None:
         for row in rows:
             replicas = row.reassigning or row.replicas
-            self.heads[replicas[0]] += 1
+            self.preferred[replicas[0]] += 1
             self.replicas.update(replicas)
 
     def subtract(self, rows: Iterable[PartitionRow]) -> None:
         for row in rows:
             replicas = row.reassigning or row.replicas
-            self.heads[replicas[0]] -= 1
+            self.preferred[replicas[0]] -= 1
             self.replicas.subtract(replicas)
 
 
@@ -112,8 +112,8 @@ def _best_start(
 
     def weight(first: int) -> tuple[int, int, int]:
         met = [rows[at] for at in _positions(max(extra, 1), len(rows), replicas, first)]
-        heads = sum(load.heads[row[0]] for row in met)
-        return heads, sum(load.replicas[broker] for row in met for broker in row), first
+        preferred = sum(load.preferred[row[0]] for row in met)
+        return preferred, sum(load.replicas[broker] for row in met for broker in row), first
 
     return min(range(len(rows)), key=weight)
 

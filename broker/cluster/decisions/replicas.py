@@ -33,8 +33,8 @@ def _complete(place: PlacedPartition, members: Members, racks: dict[int, str]) -
     leader = place.row.broker
     if leader in members.settled and not kept:
         kept = [leader]
-    head = kept[0] if kept else leader
-    for broker in next_on_ring(racks, head, {head, *kept}):
+    first = kept[0] if kept else leader
+    for broker in next_on_ring(racks, first, {first, *kept}):
         if len(kept) < place.asked and broker not in kept:
             kept.append(broker)
     return tuple(kept) or place.row.replicas

@@ -15,7 +15,7 @@ from broker.groups.decisions.formats import (
     encode_key,
     encode_offset,
 )
-from broker.groups.decisions.newer import NewerRecord, newer_key
+from broker.groups.decisions.newer_records import NewerRecord, newer_key
 from broker.groups.decisions.outcome import Change
 from logstore.errors import Corrupt
 from logstore.records.crc32c import Buffer

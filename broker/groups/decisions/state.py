@@ -23,7 +23,7 @@ from broker.groups.decisions.group import (
     member_of,
     offset_bytes,
 )
-from broker.groups.decisions.newer import NewerRecord, NewerRecords
+from broker.groups.decisions.newer_records import NewerRecord, NewerRecords
 from broker.groups.decisions.outcome import Change
 
 

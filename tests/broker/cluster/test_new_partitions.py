@@ -15,7 +15,7 @@ def topic(number: int, leaders: Sequence[int], *, is_deleted: bool = False) -> A
 
 
 def shown(load: BrokerLoad) -> tuple[dict[int, int], dict[int, int]]:
-    return dict(+load.heads), dict(+load.replicas)
+    return dict(+load.preferred), dict(+load.replicas)
 
 
 def counted(*topics: Any) -> tuple[dict[int, int], dict[int, int]]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from broker.groups.decisions.batches import decode_changes, encode_changes
-from broker.groups.decisions.expiry import expire
 from broker.groups.decisions.group import Group, GroupTime
 from broker.groups.decisions.heartbeat import heartbeat
 from broker.groups.decisions.join import JoinAsk, join
 from broker.groups.decisions.leave import Who, leave
 from broker.groups.decisions.limits import GroupLimits
-from broker.groups.decisions.newer import NewerRecord
+from broker.groups.decisions.member_timeouts import expire
+from broker.groups.decisions.newer_records import NewerRecord
 from broker.groups.decisions.outcome import Answer, Change, Decision, Joined, Synced
 from broker.groups.decisions.state import GroupStates
 from broker.groups.decisions.sync import SyncAsk, sync

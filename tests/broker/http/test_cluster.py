@@ -41,7 +41,7 @@ def test_leaders_and_coordinators_together_tell_the_lag_of_every_partition() -> 
 
 def write(broker: Running, partition: int) -> None:
     broker.wait_until(lambda: partition in broker.log.topics["t"].leaders)
-    broker.wait_until(lambda: broker.log.topics["t"].leaders[partition].is_taken)
+    broker.wait_until(lambda: broker.log.topics["t"].leaders[partition].has_begun)
     with broker.connect() as client:
         produce(client, "t", batch_of(b"a", b"b"), partition=partition)
 

@@ -270,9 +270,9 @@ def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
             raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
             await log.runner.run(raise_log_start(raised))
             leader.follow_row(await row_of(log, leader.topic_id))
-            leader.is_taken = False
+            leader.has_begun = False
             assert await shorten_rows(log.runner, [leader]) == 0
-            leader.is_taken = True
+            leader.has_begun = True
             assert await shorten_rows(log.runner, [leader]) == 1
 
     run(scenario())

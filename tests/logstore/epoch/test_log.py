@@ -18,9 +18,9 @@ from logstore.formats.broker_row import BROKER
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.checkpoint import decode_checkpoint
 from logstore.formats.keys import CHAINS, CHECKPOINTS, segment_key
+from logstore.formats.leadership_payload import INLINE_BYTES_MAX
 from logstore.formats.partition_state import SLICE_PRODUCERS
 from logstore.formats.segment import EntryKind, SegmentKind, decode_front, decode_header
-from logstore.formats.take import INLINE_BYTES_MAX
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC
 from logstore.ports.clock import Clock

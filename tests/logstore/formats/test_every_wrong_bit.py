@@ -17,6 +17,7 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import chain_state_of, decode_checkpoint, encode_checkpoint
 from logstore.formats.compaction_row import CutRange, TopicCut, pack_cut, unpack_cut
 from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.leadership_payload import decode_payload
 from logstore.formats.partition_state import decode_state
 from logstore.formats.segment import (
     ENTRY_BYTES,
@@ -27,7 +28,6 @@ from logstore.formats.segment import (
     encode_front,
 )
 from logstore.formats.table_row import pack_ends, unpack_ends
-from logstore.formats.take import decode_payload
 from logstore.formats.topic_record import decode_record
 from logstore.protocol.identity import Identity, decode_identity, encode_identity
 from logstore.protocol.lookup import IndexCache

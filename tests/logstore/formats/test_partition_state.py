@@ -5,6 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Refused
+from logstore.formats.leadership_payload import (
+    StateChunk,
+    decode_payload,
+    encode_chunks,
+    encode_inline,
+    join_chunks,
+)
 from logstore.formats.partition_state import (
     BATCHES_KEPT,
     PRODUCER_EXPIRATION_MS,
@@ -20,13 +27,6 @@ from logstore.formats.partition_state import (
     encode_state,
     encode_state_in_slices,
     pack_producer,
-)
-from logstore.formats.take import (
-    StateChunk,
-    decode_payload,
-    encode_chunks,
-    encode_inline,
-    join_chunks,
 )
 from logstore.records.crc32c import crc32c
 from logstore.slices import Slices

@@ -8,6 +8,7 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.leadership_payload import encode_inline
 from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.segment import EntryKind, SegmentKind
 from logstore.formats.segment_builder import (
@@ -17,7 +18,6 @@ from logstore.formats.segment_builder import (
     bare_header,
     freeze_bare,
 )
-from logstore.formats.take import encode_inline
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import Row

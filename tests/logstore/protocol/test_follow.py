@@ -14,9 +14,9 @@ from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.index_rows import row_at, row_count
 from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.leadership_payload import encode_inline
 from logstore.formats.partition_state import PRODUCER_EXPIRATION_MS, encode_state
 from logstore.formats.segment import EntryKind, Index, SegmentKind, decode_front
-from logstore.formats.take import encode_inline
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.registry import Row
 from logstore.protocol.follow import SEGMENTS_PER_ROW_READ, Follower, copy_of

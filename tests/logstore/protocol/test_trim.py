@@ -11,10 +11,10 @@ from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary, decode_checkpoint
 from logstore.formats.keys import checkpoint_key, segment_key
+from logstore.formats.leadership_payload import encode_inline
 from logstore.formats.partition_row import EpochEntry, PartitionRow, StartReason
 from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.segment import EntryKind
-from logstore.formats.take import encode_inline
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.deletion import delete_below_trim, publish_trim
 from logstore.protocol.steps import Delete, Gather, UpdateRow
@@ -127,7 +127,7 @@ def test_a_partition_that_lacks_its_row_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("taken", "why"), [(None, HoldReason.RELEASE), (0, HoldReason.RELEASE), (1, None)]
+    ("taken", "why"), [(None, HoldReason.LEADERSHIP_END), (0, HoldReason.LEADERSHIP_END), (1, None)]
 )
 def test_a_release_stays_until_the_next_take_entry_is_committed(
     taken: int | None, why: HoldReason | None

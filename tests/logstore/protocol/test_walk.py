@@ -7,9 +7,9 @@ import pytest
 from logstore.errors import Corrupt, NotFound, OutcomeUnknown, Throttled
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.keys import segment_key
+from logstore.formats.leadership_payload import StateChunk, encode_chunks
 from logstore.formats.partition_state import PartitionState, decode_state, encode_state
 from logstore.formats.segment import EntryKind, SegmentKind
-from logstore.formats.take import StateChunk, encode_chunks
 from logstore.protocol.walk import (
     FRONT_GUESS_BYTES,
     Gap,

@@ -62,20 +62,20 @@ def test_a_broker_follows_few_others_however_many_topics_there_are() -> None:
     load, followed = BrokerLoad(), set()
     for topic in range(50):
         for replicas in place(1 + topic % 17, 3, brokers, load):
-            load.heads[replicas[0]] += 1
+            load.preferred[replicas[0]] += 1
             load.replicas.update(replicas)
             followed |= {(follower, replicas[0]) for follower in replicas[1:]}
 
     assert max(Counter(follower for follower, _ in followed).values()) == 2
-    assert spread(load.heads, brokers) <= 2
+    assert spread(load.preferred, brokers) <= 2
 
 
 def test_topics_of_one_partition_go_to_the_broker_that_leads_fewest() -> None:
     brokers, load = {1: "", 2: "", 3: ""}, BrokerLoad()
     for _ in range(9):
-        load.heads[place(1, 1, brokers, load)[0][0]] += 1
+        load.preferred[place(1, 1, brokers, load)[0][0]] += 1
 
-    assert load.heads == {1: 3, 2: 3, 3: 3}
+    assert load.preferred == {1: 3, 2: 3, 3: 3}
 
 
 def test_no_broker_to_place_on_is_the_callers_mistake() -> None:
@@ -94,7 +94,7 @@ def test_load_counts_what_partitions_are_about_to_become() -> None:
     rows = [PartitionRow.new(1, 10, (1, 2)), PartitionRow.new(1, 10, (1,))]
     load = BrokerLoad.of(rows)
 
-    assert load.heads == {1: 2}
+    assert load.preferred == {1: 2}
     assert load.replicas == {1: 2, 2: 1}
 
 

@@ -20,7 +20,7 @@ from broker.groups.decisions.formats import (
     encode_key,
     encode_offset,
 )
-from broker.groups.decisions.newer import newer_key
+from broker.groups.decisions.newer_records import newer_key
 from broker.groups.decisions.outcome import Change
 from logstore.errors import Corrupt
 from logstore.records.encode import encode_batch, records_of

@@ -1,7 +1,7 @@
 """SyncGroup and Heartbeat: parts are handed out once per generation, to its members alone."""
 
-from broker.groups.decisions.expiry import expire, forgive
 from broker.groups.decisions.group import Phase
+from broker.groups.decisions.member_timeouts import expire, forgive
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.played import REBALANCE_MS, SESSION_MS, Play
 

@@ -50,10 +50,10 @@ def decode_payload(payload: bytes) -> bytes | Sequence[StateChunk]:
     if form == _INLINE:
         return rest
     if form != _CHUNKS or len(rest) < _COUNT.size:
-        raise Corrupt(f"bad payload of a take entry: form={form.hex()} bytes={len(payload)}")
+        raise Corrupt(f"bad payload of a leadership entry: form={form.hex()} bytes={len(payload)}")
     (count,) = _COUNT.unpack_from(rest)
     if count > CHUNKS_MAX or len(rest) != _COUNT.size + count * _CHUNK.size:
-        raise Corrupt(f"bad payload of a take entry: pieces={count} bytes={len(payload)}")
+        raise Corrupt(f"bad payload of a leadership entry: chunks={count} bytes={len(payload)}")
     return [StateChunk(*fields) for fields in _CHUNK.iter_unpack(rest[_COUNT.size :])]
 
 

@@ -1,4 +1,4 @@
-"""Moves and reassignments that are under way: those that got stuck are set right. Pure."""
+"""Moves and reassignments that are under way and stuck: what unsticks each. Pure."""
 
 from dataclasses import replace
 
@@ -27,16 +27,16 @@ def _unstick(
     if not view.is_led(row):
         return None  # its takeover ends the move
     if row.target == NO_BROKER:
-        return _head_for_replicas(view, place)
+        return _move_to_new_replicas(view, place)
     if row.target == row.broker:
-        return _head_for_replicas(view, place) or Reassign(
+        return _move_to_new_replicas(view, place) or Reassign(
             place, replace(row, target=NO_BROKER), "it is led by its target already"
         )
     if row.target not in view.eligible:
         age_s = memory.first_seen.age_s(("unfit target", *place.key, row.target), view.now_s)
         if age_s < TARGET_GRACE_S:
             return None
-        return _head_for_replicas(view, place) or Reassign(
+        return _move_to_new_replicas(view, place) or Reassign(
             place, replace(row, target=NO_BROKER), "its target is not fit to lead"
         )
     fact = ("moving", *place.key, row.leader_epoch, row.target)
@@ -44,8 +44,8 @@ def _unstick(
     return Remind(place) if is_late else None
 
 
-def _head_for_replicas(view: ClusterView, place: PlacedPartition) -> Action | None:
-    """On towards the new replicas; None: there are none, or none of them can lead now."""
+def _move_to_new_replicas(view: ClusterView, place: PlacedPartition) -> Action | None:
+    """Go on with a move to new replicas; None: there are none, or none of them can lead."""
     row = place.row
     if not row.reassigning:
         return None

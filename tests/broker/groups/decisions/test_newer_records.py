@@ -9,7 +9,7 @@ from broker.groups.decisions.batches import encode_newer
 from broker.groups.decisions.formats import GroupKey, OffsetKey, encode_key
 from broker.groups.decisions.key_compaction import RECORDS_FLOOR
 from broker.groups.decisions.limits import GroupLimits
-from broker.groups.decisions.newer import BYTES_MAX, NewerRecord, NewerRecords, newer_key
+from broker.groups.decisions.newer_records import BYTES_MAX, NewerRecord, NewerRecords, newer_key
 from broker.groups.decisions.offsets import OffsetCommit
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.broker.groups.running_coordinator import Bench, MemoryPartition
