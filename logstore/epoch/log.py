@@ -44,6 +44,7 @@ from logstore.reading.cache import SegmentCache
 from logstore.reading.history import History, HistorySettings
 from logstore.reading.read import Chunk, FoundRecord, Reader, read_in_memory
 from logstore.reading.readable import Readable
+from logstore.reading.segment_parts import WHOLE_BYTES_MAX
 from logstore.reading.table_batches import Compression
 from logstore.reading.tiers import Tiers
 from logstore.runners.step_runner import StepRunner, outcome_of
@@ -64,6 +65,8 @@ class LogSettings:
     read_ahead_bytes_max: int = 128 * MiB
     """Segment bodies that are on their way, or arrived and not read, ahead of lagging consumers: a
     consumer of 200 MB/s needs 100 MB of them where a GET takes a quarter of a second."""
+    whole_segment_bytes: int = WHOLE_BYTES_MAX
+    """Segments up to this size are fetched whole, whatever is wanted of them."""
     history: HistorySettings = field(default_factory=HistorySettings)
     delete_grace_s: float = 3_600.0
     """How long after they were given up segments are deleted, at the soonest, by any broker."""
@@ -127,7 +130,7 @@ class Log:
         )
         self._leading.warm = self._followers.chain_state
         self._membership.followed = self._followers.served
-        self._segments = self._new_segments(settings.read_ahead_bytes_max)
+        self._segments = self._new_segments(settings)
         self.history = History(runner, opened.tables, settings.history)
         self._tiers = Tiers(runner, self._segments, self.history)
 
@@ -144,10 +147,15 @@ class Log:
             publish=self.publish,
         )
 
-    def _new_segments(self, ahead_bytes_max: int) -> Reader:
+    def _new_segments(self, settings: LogSettings) -> Reader:
         checkpoints, followers = self._checkpoints, self._followers
         segments = Reader(
-            self.runner, self.cache, checkpoints, followers, ahead_bytes_max=ahead_bytes_max
+            self.runner,
+            self.cache,
+            checkpoints,
+            followers,
+            ahead_bytes_max=settings.read_ahead_bytes_max,
+            whole_bytes_max=settings.whole_segment_bytes,
         )
         self._reading_ahead = self._tasks.create_task(segments.ahead.run())
         return segments

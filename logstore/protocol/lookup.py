@@ -23,7 +23,6 @@ from logstore.formats.index_rows import (
     row_for_time,
 )
 from logstore.formats.keys import checkpoint_key
-from logstore.formats.segment import StagedObject
 from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import MissingCheckpoint, get_retrying, read_checkpoint
@@ -47,7 +46,8 @@ class FoundRows:
     chain: int
     rows: Rows
     number: int
-    places: Sequence[StagedObject] = ()
+    front: Checkpoint | None = None
+    """Of the checkpoint that has them; None: they are in memory."""
 
     @property
     def end_offset(self) -> int:
@@ -192,7 +192,7 @@ def rows_for_offset(
             number = first_row_for_offset(rows, offset)
             if row_at(rows, number).base_offset > offset:
                 break
-            return FoundRows(key, chain, rows, number, checkpoint.places)
+            return FoundRows(key, chain, rows, number, checkpoint)
     yield from _check_trimmed(chain, checkpoint, key)
     raise BelowTrimPoint(f"offset is trimmed: chain={chain} offset={offset}; read its row again")
 
@@ -232,7 +232,7 @@ def rows_for_time(
                 rows = yield from cache.page(checkpoint, page)
                 number = row_for_time(rows, timestamp, from_offset)
                 if number < row_count(rows):
-                    return FoundRows(key, chain, rows, number, checkpoint.places)
+                    return FoundRows(key, chain, rows, number, checkpoint)
     return None
 
 

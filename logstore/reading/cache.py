@@ -1,9 +1,10 @@
-"""Segment bodies in memory: the tail as it was written, and segments fetched from the store.
+"""Segment bodies in memory: the tail as it was written, and what was fetched from the store.
 
-First in, first out: consumers at the tail read each body soon after it came, those further back
-read forward and do not come again. Bodies of own segments are views of shared arenas, which are
-freed as their segments leave, in the order they came. Pinned bodies stay beside the others, which
-they do not displace: what a reader has ahead (`reading.segments_ahead`), within a bound of its own.
+That is a whole body, or a part of one (`reading.segment_parts`). First in, first out: consumers at
+the tail read each body soon after it came, those further back read forward and do not come again.
+Bodies of own segments are views of shared arenas, which are freed as their segments leave, in the
+order they came. Pinned bodies stay beside the others, which they do not displace: what a reader has
+ahead (`reading.segments_ahead`), within a bound of its own.
 """
 
 import asyncio
@@ -12,14 +13,12 @@ from collections import OrderedDict
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import body_of, decode_header
-from logstore.protocol.steps import get
+from logstore.protocol.steps import GetRange, Steps, get
+from logstore.reading.segment_parts import SegmentPart
 from logstore.runners.step_runner import StepRunner
 
 BODY_OVERHEAD_BYTES = 400
 """Of the place, the view and the entry of one body: more than a segment with one small record."""
-
-Place = tuple[int, int]
-"""(epoch, seq)"""
 
 
 class SegmentCache:
@@ -27,10 +26,10 @@ class SegmentCache:
         self._runner = runner
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._bodies: OrderedDict[Place, memoryview] = OrderedDict()
-        self._pinned: set[Place] = set()
-        self._pinned_bodies: dict[Place, memoryview] = {}
-        self._loading: dict[Place, asyncio.Future[memoryview]] = {}
+        self._bodies: OrderedDict[SegmentPart, memoryview] = OrderedDict()
+        self._pinned: set[SegmentPart] = set()
+        self._pinned_bodies: dict[SegmentPart, memoryview] = {}
+        self._loading: dict[SegmentPart, asyncio.Future[memoryview]] = {}
         self.hit_count = 0
         self.miss_count = 0
 
@@ -40,49 +39,66 @@ class SegmentCache:
         return self._bytes
 
     def keep(self, epoch: int, seq: int, body: memoryview) -> None:
-        """Remember a body; the oldest go when there are too many bytes."""
-        if (epoch, seq) in self._pinned:
-            self._pinned_bodies[epoch, seq] = body
+        """Remember a whole body; the oldest go when there are too many bytes."""
+        self._keep(SegmentPart(epoch, seq), body)
+
+    def _keep(self, part: SegmentPart, body: memoryview) -> None:
+        if part in self._pinned:
+            self._pinned_bodies[part] = body
             return
-        known = self._bodies.get((epoch, seq))
+        known = self._bodies.get(part)
         self._bytes += len(body) + BODY_OVERHEAD_BYTES
         self._bytes -= 0 if known is None else len(known) + BODY_OVERHEAD_BYTES
-        self._bodies[epoch, seq] = body
+        self._bodies[part] = body
         while self._bytes > self._bytes_max and len(self._bodies) > 1:
             _, dropped = self._bodies.popitem(last=False)
             self._bytes -= len(dropped) + BODY_OVERHEAD_BYTES
 
-    def pin(self, place: Place) -> None:
-        """Its body stays until it is unpinned, from now on or once it is fetched."""
-        self._pinned.add(place)
-        body = self._bodies.pop(place, None)
+    def pin(self, part: SegmentPart) -> None:
+        """Its bytes stay until it is unpinned, from now on or once they are fetched."""
+        self._pinned.add(part)
+        body = self._bodies.pop(part, None)
         if body is not None:
             self._bytes -= len(body) + BODY_OVERHEAD_BYTES
-            self._pinned_bodies[place] = body
+            self._pinned_bodies[part] = body
 
-    def unpin(self, place: Place) -> None:
-        """From now on it is a body like others, and the newest."""
-        self._pinned.discard(place)
-        body = self._pinned_bodies.pop(place, None)
+    def unpin(self, part: SegmentPart) -> None:
+        """From now on it is kept like others, and the newest."""
+        self._pinned.discard(part)
+        body = self._pinned_bodies.pop(part, None)
         if body is not None:
-            self.keep(*place, body)
+            self._keep(part, body)
 
     def peek(self, epoch: int, seq: int) -> memoryview | None:
-        place = (epoch, seq)
-        body = self._bodies.get(place)
-        return self._pinned_bodies.get(place) if body is None else body
+        """A whole body."""
+        return self.peek_part(SegmentPart(epoch, seq))
 
-    async def body(self, epoch: int, seq: int) -> memoryview:
-        """The body of a segment, fetched once however many ask. Raises as the store does."""
-        place = (epoch, seq)
+    def peek_part(self, part: SegmentPart) -> memoryview | None:
+        """Also as a part of a whole body that is here."""
+        body = self._in_memory(part)
+        if body is not None or part.is_whole:
+            return body
+        body = self._in_memory(part.whole)
+        return None if body is None else body[part.start : part.end]
+
+    def _in_memory(self, part: SegmentPart) -> memoryview | None:
+        body = self._bodies.get(part)
+        return self._pinned_bodies.get(part) if body is None else body
+
+    async def part(self, part: SegmentPart) -> memoryview:
+        """Bytes of a body, fetched once however many ask. Raises as the store does.
+
+        A whole body was compared with its checksum. Of a part nothing was looked at: its reader
+        checks each batch (`reading.read_plan`).
+        """
         while True:
-            body = self.peek(epoch, seq)
+            body = self.peek_part(part)
             if body is not None:
                 self.hit_count += 1
                 return body
-            loading = self._loading.get(place)
+            loading = self._loading.get(part)
             if loading is None:
-                return await self._load(place)
+                return await self._load(part)
             try:
                 return await asyncio.shield(loading)
             except asyncio.CancelledError:
@@ -91,12 +107,12 @@ class SegmentCache:
                     raise
                 # Only the loading caller was cancelled; now we load.
 
-    async def _load(self, place: Place) -> memoryview:
+    async def _load(self, part: SegmentPart) -> memoryview:
         self.miss_count += 1
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
-        self._loading[place] = future
+        self._loading[part] = future
         try:
-            body = _body_of(await self._runner.run(get(segment_key(*place))), place)
+            body = await self._fetch(part)
         except (LogstoreError, asyncio.CancelledError) as error:
             if isinstance(error, LogstoreError):
                 future.set_exception(error)
@@ -105,17 +121,35 @@ class SegmentCache:
                 future.cancel()
             raise
         finally:
-            del self._loading[place]
-        self.keep(*place, body)
+            del self._loading[part]
+        self._keep(part, body)
         future.set_result(body)
         return body
 
+    async def _fetch(self, part: SegmentPart) -> memoryview:
+        key = segment_key(part.epoch, part.seq)
+        if part.is_whole:
+            return _body_of(await self._runner.run(get(key)), part, key)
+        size = part.end - part.start
+        data = await self._runner.run(_range(key, part.body_at + part.start, size))
+        if len(data) != size:
+            need = part.body_at + part.end
+            raise Corrupt(
+                f"segment cut short: key={key} need={need} bytes={need - size + len(data)}"
+            )
+        return memoryview(data)
 
-def _body_of(data: bytes | memoryview, place: Place) -> memoryview:
+
+def _range(key: str, start: int, length: int) -> Steps[bytes]:
+    data: bytes = yield GetRange(key, start, length)
+    return data
+
+
+def _body_of(data: bytes | memoryview, part: SegmentPart, key: str) -> memoryview:
     try:
         header = decode_header(data)
     except Corrupt as error:
-        raise Corrupt(f"{error} key={segment_key(*place)}") from error
-    if (header.epoch, header.seq) != place:
-        raise Corrupt(f"segment does not match its key: key={segment_key(*place)}")
+        raise Corrupt(f"{error} key={key}") from error
+    if (header.epoch, header.seq) != (part.epoch, part.seq):
+        raise Corrupt(f"segment does not match its key: key={key}")
     return body_of(data, header)

@@ -71,13 +71,13 @@ def _overlaps(segments: SegmentRange, page: IndexPage) -> bool:
     return page.first_offset < segments.end and page.end_offset > segments.start
 
 
-def is_dense(front: Checkpoint, pages: Sequence[tuple[SegmentRange, IndexPage]]) -> bool:
-    """Whether `pages` are almost all that a checkpoint has."""
+def is_dense(front: Checkpoint, wanted_rows: int) -> bool:
+    """Whether so many rows are almost all that a checkpoint has."""
     if not front.pages:
         return False
     last = front.pages[-1]
     row_count = (last.position + last.byte_count) // ROW_BYTES
-    return sum(page.row_count for _, page in pages) >= DENSE_SHARE * row_count
+    return wanted_rows >= DENSE_SHARE * row_count
 
 
 class LayoutBuilder:

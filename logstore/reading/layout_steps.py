@@ -16,7 +16,7 @@ def add_checkpoint(builder: LayoutBuilder, cache: IndexCache, front: Checkpoint)
     that finds these deleted too resolves its part again.
     """
     pages = wanted_pages(front, builder.ranges_in(front.from_seq, front.seq))
-    if builder.is_full or is_dense(front, pages):
+    if builder.is_full or is_dense(front, sum(page.row_count for _, page in pages)):
         builder.add_whole(front.from_seq, front.spans, pages)
         return
     builder.add_window(front.from_seq, front.spans)

@@ -15,15 +15,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from logstore.errors import Corrupt, Refused, Retryable
+from logstore.errors import Corrupt, Retryable
 from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.checkpoint import Checkpoint
 from logstore.formats.index_rows import (
-    ROW,
-    Rows,
     find_offset,
     find_time,
     largest_timestamp,
@@ -31,6 +29,7 @@ from logstore.formats.index_rows import (
     row_count,
     some_from,
 )
+from logstore.formats.keys import segment_key
 from logstore.formats.partition_row import EpochEntry
 from logstore.protocol.lookup import (
     BelowTrimPoint,
@@ -41,9 +40,11 @@ from logstore.protocol.lookup import (
 )
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.partition import ChainCheckpoints, epoch_range_of, first_in_segments
-from logstore.protocol.steps import Steps
+from logstore.protocol.steps import Steps, sliced
 from logstore.reading.cache import SegmentCache
+from logstore.reading.read_plan import BodySlice, ReadPlan, check_batches, planned
 from logstore.reading.readable import Readable
+from logstore.reading.segment_parts import WHOLE_BYTES_MAX, SegmentPart, SegmentParts
 from logstore.reading.segments_ahead import SegmentsAhead
 from logstore.records.lookup import first_record_at_or_after, record_with_max_timestamp
 from logstore.runners.step_runner import StepRunner
@@ -95,20 +96,6 @@ class FoundRecord(NamedTuple):
     leader_epoch: int
 
 
-class _BodySlice(NamedTuple):
-    """Adjacent batches in one segment's body."""
-
-    seq: int
-    start: int
-    end: int
-
-
-class _Plan(NamedTuple):
-    slices: list[_BodySlice]
-    byte_count: int
-    end_offset: int
-
-
 def read_in_memory(
     partition: Readable, cache: SegmentCache, offset: int, up_to: int, bytes_max: int
 ) -> Chunk | None:
@@ -117,7 +104,7 @@ def read_in_memory(
         return Chunk((), 0, offset)
     if offset < partition.first_offset_in_memory or offset < partition.edited_end:
         return None
-    plan = _plan(*partition.rows_for_offset(offset), up_to, bytes_max)
+    plan = planned(*partition.rows_for_offset(offset), up_to, bytes_max)
     chain = partition.epoch_ranges[-1].chain
     bodies = {}
     for piece in plan.slices:
@@ -143,12 +130,16 @@ class Reader:
         followers: NotCheckpointed,
         *,
         ahead_bytes_max: int = 0,
+        whole_bytes_max: int = WHOLE_BYTES_MAX,
     ) -> None:
         self._runner = runner
         self._cache = cache
         self._checkpoints = checkpoints
         self._followers = followers
-        self.ahead = SegmentsAhead(cache, self.rows, runner.clock, bytes_max=ahead_bytes_max)
+        self._parts = SegmentParts(runner, checkpoints.cache, whole_bytes_max=whole_bytes_max)
+        self.ahead = SegmentsAhead(
+            cache, self.rows, self._parts, runner.clock, bytes_max=ahead_bytes_max
+        )
 
     # Batches
 
@@ -167,28 +158,30 @@ class Reader:
         if offset >= up_to:
             return Chunk((), 0, offset)
         located = await self.rows(partition, offset)
-        plan = _plan(located.rows, located.number, up_to, bytes_max, SEGMENTS_MAX)
+        plan = planned(located.rows, located.number, up_to, bytes_max, SEGMENTS_MAX)
         if consumer is None:
-            return await self._load(located.chain, plan)
+            return await self._load(located, plan)
         began_s = self._runner.clock.monotonic_s()
         self.ahead.note(consumer, partition, offset, plan.end_offset, up_to)
-        chunk = await self._load(located.chain, plan)
+        chunk = await self._load(located, plan)
         waited_s = self._runner.clock.monotonic_s() - began_s
         self.ahead.note_wait(consumer, partition, waited_s)
         return chunk
 
-    async def _load(self, chain: int, plan: _Plan) -> Chunk:
+    async def _load(self, located: FoundRows, plan: ReadPlan) -> Chunk:
         """Small parts are copied as they come: of a scattered partition, which has little in each
         of its segments, a few segments are in memory at a time.
         """
-        by_seq = [(seq, [*mine]) for seq, mine in groupby(plan.slices, attrgetter("seq"))]
+        parts = await self._parts.of(located)
+        placed = [(parts.part(piece.seq, piece.start, piece.end), piece) for piece in plan.slices]
+        by_part = [(part, [*mine]) for part, mine in groupby(placed, itemgetter(0))]
         buffers: list[memoryview] = []
-        for first in range(0, len(by_seq), LOADS_AT_ONCE):
-            some = by_seq[first : first + LOADS_AT_ONCE]
-            bodies = await asyncio.gather(*(self._cache.body(chain, seq) for seq, _ in some))
-            for body, (_, mine) in zip(bodies, some, strict=True):
-                buffers += [_small_copied(body[piece.start : piece.end]) for piece in mine]
-            del bodies, body
+        for first in range(0, len(by_part), LOADS_AT_ONCE):
+            some = by_part[first : first + LOADS_AT_ONCE]
+            fetched = await asyncio.gather(*(self._cache.part(part) for part, _ in some))
+            for data, (_, mine) in zip(fetched, some, strict=True):
+                buffers += [await self._batches(data, *one, located) for one in mine]
+            del fetched, data
         return Chunk(buffers, plan.byte_count, plan.end_offset)
 
     async def begin(self, partition: Readable) -> int:
@@ -428,8 +421,25 @@ class Reader:
     async def _batch(self, located: FoundRows) -> memoryview:
         """The batch of the first of the `located` rows."""
         row = row_at(located.rows, located.number)
-        body = await self._cache.body(located.chain, row.seq)
-        return body[row.position : row.position + row.length]
+        end = row.position + row.length
+        piece = BodySlice(row.seq, row.position, end, row.base_offset, row.last_offset + 1)
+        part = self._parts.one_batch(located, row)
+        return await self._batches(await self._cache.part(part), part, piece, located)
+
+    async def _batches(
+        self, data: memoryview, part: SegmentPart, piece: BodySlice, located: FoundRows
+    ) -> memoryview:
+        """Those of `piece`, in `data`, the bytes of `part`. Raises `Corrupt`."""
+        batches = data[piece.start - part.start : piece.end - part.start]
+        if not part.is_whole:
+            try:
+                check = check_batches(batches, piece, located.key.leader_epoch)
+                await self._runner.run(sliced(check))
+            except Corrupt as error:
+                key = segment_key(part.epoch, part.seq)
+                where = f"key={key} position={piece.start} partition={located.key.partition}"
+                raise Corrupt(f"{error} {where}") from error
+        return _small_copied(batches)
 
 
 def _keeps_changing(chain: int) -> Retryable:
@@ -463,37 +473,6 @@ def _end_of(epoch_ranges: Sequence[EpochEntry], number: int) -> int | None:
     return following[0].start if following else None
 
 
-def _plan(
-    rows: Rows, number: int, up_to: int, bytes_max: int, segments_max: int | None = None
-) -> _Plan:
-    """Which bytes to send: rows from `number` on, below `up_to`, at least one, then `bytes_max`, of
-    `segments_max` segments.
-    """
-    slices: list[_BodySlice] = []
-    total, end_offset, unpack = 0, -1, ROW.unpack_from
-    seq, start, end, segment_count = -1, 0, 0, 0
-    for at in range(number * ROW.size, row_count(rows) * ROW.size, ROW.size):
-        row_seq, position, length, _, place, _, base, last, _, _, _ = unpack(rows, at)
-        if base >= up_to or (total and total + length > bytes_max):
-            break
-        if place:
-            raise Refused("adopted batches are of a newer version of logstore; upgrade")
-        if row_seq != seq:
-            segment_count += 1
-            if segments_max is not None and segment_count > segments_max:
-                break
-        if row_seq == seq and position == end:
-            end += length
-        else:
-            if seq >= 0:
-                slices.append(_BodySlice(seq, start, end))
-            seq, start, end = row_seq, position, position + length
-        total += length
-        end_offset = last + 1
-    slices.append(_BodySlice(seq, start, end))
-    return _Plan(slices, total, end_offset)
-
-
-def _chunk(plan: _Plan, bodies: dict[int, memoryview]) -> Chunk:
+def _chunk(plan: ReadPlan, bodies: dict[int, memoryview]) -> Chunk:
     buffers = [bodies[piece.seq][piece.start : piece.end] for piece in plan.slices]
     return Chunk(buffers, plan.byte_count, plan.end_offset)

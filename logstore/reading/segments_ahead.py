@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logstore.errors import LogstoreError, NotFound
-from logstore.formats.index_rows import first_row_for_seq, row_at, row_count
+from logstore.formats.index_rows import Rows, first_row_for_seq, row_at, row_count
 from logstore.ports.clock import Clock
 from logstore.protocol.lookup import FoundRows
-from logstore.reading.cache import BODY_OVERHEAD_BYTES, Place, SegmentCache
+from logstore.reading.cache import BODY_OVERHEAD_BYTES, SegmentCache
 from logstore.reading.read_ahead import ReadAhead
 from logstore.reading.readable import Readable
+from logstore.reading.segment_parts import SegmentPart, SegmentParts, TopicParts
 from logstore.runners.step_runner import outcome_of
 
 READERS_MAX = 2_000
@@ -49,8 +50,8 @@ class _SequentialReader:
     planned_to: int = 0
     """Below this offset its segments are ahead, or were."""
     waited_s: float = 0.0
-    segments: deque[tuple[Place, int]] = field(default_factory=deque)
-    """Ahead, in order, each with the first offset that is not in it."""
+    segments: deque[tuple[SegmentPart, int]] = field(default_factory=deque)
+    """Parts of them that are ahead, in order, each with the first offset that is not in it."""
     is_looking: bool = False
     is_over: bool = False
 
@@ -63,10 +64,17 @@ class SegmentsAhead:
     """Reads ahead for all readers of one broker epoch."""
 
     def __init__(
-        self, cache: SegmentCache, find_rows: FindRows, clock: Clock, *, bytes_max: int
+        self,
+        cache: SegmentCache,
+        find_rows: FindRows,
+        parts: SegmentParts,
+        clock: Clock,
+        *,
+        bytes_max: int,
     ) -> None:
         self._cache = cache
         self._find_rows = find_rows
+        self._parts = parts
         self._clock = clock
         self._ahead = ReadAhead(bytes_max)
         self._readers: OrderedDict[ReaderKey, _SequentialReader] = OrderedDict()
@@ -152,7 +160,7 @@ class SegmentsAhead:
         read_bytes = 0
         while reader.segments and reader.segments[0][1] <= reader.begin:
             place, _ = reader.segments.popleft()
-            body = self._cache.peek(*place)
+            body = self._cache.peek_part(place)
             read_bytes += 0 if body is None else len(body)
             self._ahead.remove(reader, place)
             self._unpin_unwanted(place)
@@ -160,7 +168,7 @@ class SegmentsAhead:
             self._ahead.take(reader, read_bytes, now_s, reader.waited_s)
             reader.waited_s = 0.0
 
-    def _unpin_unwanted(self, place: Place) -> None:
+    def _unpin_unwanted(self, place: SegmentPart) -> None:
         if not self._ahead.holds(place):
             self._cache.unpin(place)
 
@@ -181,31 +189,40 @@ class SegmentsAhead:
             while self._may_add_more(reader):
                 reader.planned_to = max(reader.planned_to, reader.begin)
                 located = await self._find_rows(reader.partition, reader.planned_to)
-                if not self._add_segments(reader, located):
+                parts = await self._parts.of(located)
+                if not self._add_segments(reader, located, parts):
                     return
         except LogstoreError:
             return  # the fetch that comes there meets it too
         finally:
             reader.is_looking = False
 
-    def _add_segments(self, reader: _SequentialReader, located: FoundRows) -> bool:
+    def _add_segments(
+        self, reader: _SequentialReader, located: FoundRows, parts: TopicParts
+    ) -> bool:
         """Whether all of those that are found were added."""
         number, count = located.number, row_count(located.rows)
         while number < count:
             first = row_at(located.rows, number)
-            after = first_row_for_seq(located.rows, first.seq + 1)
+            part = parts.part(first.seq, first.position, first.position + first.length)
+            after = _first_row_beyond(located.rows, number, part)
             last = row_at(located.rows, after - 1)
-            place = (located.chain, first.seq)
-            size = max(last.position + last.length, self._segment_bytes)
+            size = self._size_of(part, parts, last.position + last.length)
             now_s = self._clock.monotonic_s()
             is_wanted = not reader.is_over and first.base_offset < reader.up_to and not first.place
-            if not is_wanted or not self._ahead.may_add(reader, place, size, now_s):
+            if not is_wanted or not self._ahead.may_add(reader, part, size, now_s):
                 return False
-            self._add(reader, place, size, last.last_offset + 1)
+            self._add(reader, part, size, last.last_offset + 1)
             number = after
         return True
 
-    def _add(self, reader: _SequentialReader, place: Place, size: int, end_offset: int) -> None:
+    def _size_of(self, part: SegmentPart, parts: TopicParts, least: int) -> int:
+        known = parts.size_of(part)
+        return max(least, self._segment_bytes) if known is None else known + BODY_OVERHEAD_BYTES
+
+    def _add(
+        self, reader: _SequentialReader, place: SegmentPart, size: int, end_offset: int
+    ) -> None:
         is_new = self._ahead.add(reader, place, size)
         if not reader.segments or reader.segments[-1][0] != place:
             reader.segments.append((place, end_offset))
@@ -214,17 +231,17 @@ class SegmentsAhead:
         reader.planned_to = end_offset
         if is_new:
             self._cache.pin(place)
-            body = self._cache.peek(*place)
+            body = self._cache.peek_part(place)
             if body is not None:
                 self._ahead.landed(place, len(body) + BODY_OVERHEAD_BYTES)
             elif not self._start(self._fetch(place)):
                 self._ahead.gone(place)
 
-    async def _fetch(self, place: Place) -> None:
+    async def _fetch(self, place: SegmentPart) -> None:
         """Get it into the cache; readers that need it before wait for this same request."""
         began_s = self._clock.monotonic_s()
         try:
-            body = await outcome_of(self._cache.body(*place))
+            body = await outcome_of(self._cache.part(place))
         except asyncio.CancelledError:
             self._ahead.gone(place)
             self._unpin_unwanted(place)
@@ -235,8 +252,9 @@ class SegmentsAhead:
         elif isinstance(body, LogstoreError):
             self._ahead.failed(place, now_s)
         else:
-            self._segment_bytes = len(body) + BODY_OVERHEAD_BYTES
-            self._ahead.landed(place, self._segment_bytes, now_s - began_s)
+            size = len(body) + BODY_OVERHEAD_BYTES
+            self._segment_bytes = size if place.is_whole else self._segment_bytes
+            self._ahead.landed(place, size, now_s - began_s)
         self._unpin_unwanted(place)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> bool:
@@ -245,6 +263,14 @@ class SegmentsAhead:
             return False
         self._group.create_task(work)
         return True
+
+
+def _first_row_beyond(rows: Rows, number: int, part: SegmentPart) -> int:
+    """Number of the first row from `number` on that does not lie in `part`."""
+    after = first_row_for_seq(rows, part.seq + 1)
+    if part.is_whole or row_at(rows, after - 1).position < part.end:
+        return after  # a partition's batches lie in a body in their order
+    return next(n for n in range(number, after) if row_at(rows, n).position >= part.end)
 
 
 def _key(consumer: str, partition: Readable) -> ReaderKey:

@@ -40,7 +40,7 @@ STEP_S = {
     "Timers._fire": 29e-6,
     "Membership.run": 29e-6,
     "Clients._uncork": 27e-6,
-    "SegmentCache.body": 25e-6,
+    "SegmentCache.part": 25e-6,
     "StepRunner._outcome": 22e-6,
     "Coordinators.run": 20e-6,
     "TaskGroup._on_task_done": 4e-6,

@@ -145,6 +145,8 @@ def draw_plan(rng: random.Random) -> Plan:
         ),
         cache_bytes_max=rng.choice((500, 20 * KiB, 1024 * KiB)),
     )
+    if settings.cache_bytes_max < KiB:
+        settings = replace(settings, whole_segment_bytes=0)  # segments are small in this world
     return Plan(
         store=store,
         rows=rows,

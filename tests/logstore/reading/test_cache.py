@@ -10,6 +10,7 @@ from logstore.errors import Corrupt, LogstoreError, Retryable
 from logstore.formats.keys import segment_key
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.reading.cache import SegmentCache
+from logstore.reading.segment_parts import SegmentPart
 from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.golden.samples import EPOCH, data
@@ -17,6 +18,7 @@ from tests.logstore.protocol.built import BuiltChain
 
 KEY = segment_key(EPOCH, 1)
 BODY = bytes(data().body)
+WHOLE = SegmentPart(EPOCH, 1)
 
 
 class Slow(MemoryStore):
@@ -51,9 +53,9 @@ def test_however_many_ask_a_segment_is_fetched_once() -> None:
     async def scenario() -> None:
         cache, store = stored()
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(cache.body(EPOCH, 1)) for _ in range(10)]
+            asked = [tasks.create_task(cache.part(WHOLE)) for _ in range(10)]
         assert {bytes(task.result()) for task in asked} == {BODY}
-        assert bytes(await cache.body(EPOCH, 1)) == BODY
+        assert bytes(await cache.part(WHOLE)) == BODY
         assert store.get_count == 1
         assert (cache.miss_count, cache.hit_count) == (1, 1)
 
@@ -64,9 +66,9 @@ def test_a_failure_goes_to_all_that_wait_and_is_not_kept() -> None:
     async def scenario() -> None:
         cache, store = stored(Retryable("503"))
         async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(outcome_of(cache.body(EPOCH, 1))) for _ in range(3)]
+            asked = [tasks.create_task(outcome_of(cache.part(WHOLE))) for _ in range(3)]
         assert all(isinstance(task.result(), Retryable) for task in asked)
-        assert bytes(await cache.body(EPOCH, 1)) == BODY
+        assert bytes(await cache.part(WHOLE)) == BODY
         assert store.get_count == 2
 
     run(scenario())
@@ -76,9 +78,9 @@ def test_waiting_readers_go_on_when_the_one_that_fetches_gives_up() -> None:
     async def scenario() -> None:
         cache, store = stored()
         async with asyncio.TaskGroup() as tasks:
-            first = tasks.create_task(cache.body(EPOCH, 1))
+            first = tasks.create_task(cache.part(WHOLE))
             await VirtualClock().sleep_s(0.5)
-            second = tasks.create_task(cache.body(EPOCH, 1))
+            second = tasks.create_task(cache.part(WHOLE))
             await VirtualClock().sleep_s(0.1)
             first.cancel()
         assert bytes(second.result()) == BODY
@@ -92,7 +94,7 @@ def test_no_damaged_header_gives_a_wrong_body(at: int) -> None:
     async def scenario() -> None:
         cache, _ = stored(damage=at)
         try:
-            assert bytes(await cache.body(EPOCH, 1)) == BODY
+            assert bytes(await cache.part(WHOLE)) == BODY
         except LogstoreError as error:
             assert isinstance(error, Corrupt)
 
@@ -105,7 +107,7 @@ def test_a_damaged_body_is_not_served(at: int) -> None:
     cache, _ = stored(damage=len(data().front) + at)
 
     with pytest.raises(Corrupt, match="checksum"):
-        run(cache.body(EPOCH, 1))
+        run(cache.part(WHOLE))
 
 
 def test_memory_is_bounded_and_the_oldest_go_first() -> None:
