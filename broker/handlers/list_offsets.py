@@ -13,6 +13,7 @@ where only the table knows it. All but -1 and -2 read store or registry and run 
 partitions side by side. Only the leader answers, when it is sure that it is one.
 """
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
@@ -186,7 +187,7 @@ async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) ->
     """The question asked by `timestamp`, a time or one of the numbers above."""
     log = broker.log
     if timestamp == MAX_TIMESTAMP:
-        return await log.offset_of_max_timestamp(leader, up_to)
+        return await find_latest(log, leader, up_to)
     if timestamp == EARLIEST_LOCAL:
         offset = await log.begin_of_segments(leader)
     elif timestamp == LATEST_TIERED:
@@ -203,17 +204,32 @@ class TimeIndex(Protocol):
         self, partition: Leader, timestamp: int, up_to: int
     ) -> FoundRecord | None: ...
 
+    async def offset_of_max_timestamp(
+        self, partition: Leader, up_to: int
+    ) -> FoundRecord | None: ...
+
 
 async def find_by_time(
     log: TimeIndex, leader: Leader, timestamp: int, up_to: int
 ) -> FoundRecord | None:
-    """The first record at or after `timestamp` (ms) that is readable, below `up_to`.
+    """The first record at or after `timestamp` (ms) that is readable, below `up_to`."""
+    return await _find_readable(leader, lambda: log.offset_for_time(leader, timestamp, up_to))
 
-    Asked again where log start has gone up since: another record is the first now. Raises
-    `Retryable` where answers stay below log start.
+
+async def find_latest(log: TimeIndex, leader: Leader, up_to: int) -> FoundRecord | None:
+    """The readable record with the largest timestamp, below `up_to`."""
+    return await _find_readable(leader, lambda: log.offset_of_max_timestamp(leader, up_to))
+
+
+async def _find_readable(
+    leader: Leader, look: Callable[[], Awaitable[FoundRecord | None]]
+) -> FoundRecord | None:
+    """Asked again where log start has gone up since: another record is the one now.
+
+    Raises `Retryable` where answers stay below log start.
     """
     for _ in range(READS_MAX):
-        record = await log.offset_for_time(leader, timestamp, up_to)
+        record = await look()
         if record is None or record.offset >= leader.log_start:
             return record
     raise Retryable(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.handlers.list_offsets import READS_MAX, find_by_time
+from broker.handlers.list_offsets import READS_MAX, find_by_time, find_latest
 from logstore.epoch.leader import Leader
 from logstore.errors import Retryable
 from logstore.reading.read import FoundRecord
@@ -21,6 +21,9 @@ class Index:
         self.asked += 1
         offset = self.offsets.pop(0) if len(self.offsets) > 1 else self.offsets[0]
         return FoundRecord(offset, timestamp, 0)
+
+    async def offset_of_max_timestamp(self, partition: Leader, up_to: int) -> FoundRecord:
+        return await self.offset_for_time(partition, EPOCH_MS, up_to)
 
 
 async def a_leader(written: WrittenLog, log_start: int) -> Leader:
@@ -46,5 +49,14 @@ def test_a_log_start_that_goes_up_during_a_look_is_looked_above() -> None:
         leader, index = await a_leader(WrittenLog(), 5), Index(3, 4, 6)
         found = await find_by_time(index, leader, EPOCH_MS, 9)
         assert found is not None and (found.offset, index.asked) == (6, 3)
+
+    run(scenario())
+
+
+def test_a_log_start_that_goes_up_hides_no_other_record_with_the_largest_timestamp() -> None:
+    async def scenario() -> None:
+        leader, index = await a_leader(WrittenLog(), 5), Index(3, 6)
+        found = await find_latest(index, leader, 9)
+        assert found is not None and (found.offset, index.asked) == (6, 2)
 
     run(scenario())
