@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
+from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.extents import Extents, OffsetRange
 from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.reader import BelowTrimPoint
@@ -221,15 +222,19 @@ class Progress:
     def _by_offset(self, choice: TimeChoice, extents: Extents) -> OffsetChoice:
         # A partition that does not exist stays in, for the complaint.
         given = {name: dict.fromkeys(times, EARLIEST) for name, times in choice.given.items()}
+        times: dict[TopicPartition, int] = {}
         for name, topic in extents.items():
             for number in topic.partitions:
                 time_ms = choice.time_for(name, number)
                 if time_ms is not None:
-                    offset_at_time = self._metadata.offset_for_time(topic.topic_id, number, time_ms)
-                    offset = choice.unmatched if offset_at_time is None else offset_at_time
-                    if offset is None:
-                        raise _unmatched(choice.option, name, number, time_ms)
-                    given.setdefault(name, {})[number] = offset
+                    times[TopicPartition(topic.topic_id, number)] = time_ms
+        names = {topic.topic_id: name for name, topic in extents.items()}
+        for key, offset_at_time in self._metadata.offsets_for_times(times).items():
+            name, number = names[key.topic_id], key.partition
+            offset = choice.unmatched if offset_at_time is None else offset_at_time
+            if offset is None:
+                raise _unmatched(choice.option, name, number, times[key])
+            given.setdefault(name, {})[number] = offset
         return OffsetChoice(choice.rest, given)
 
     def _wait_for_offsets(self, since: Position, is_limited: bool) -> Extents:

@@ -194,6 +194,16 @@ def retried(
     return (yield request)
 
 
+def results_of(outcomes: Sequence[T | LogstoreError]) -> list[T]:
+    """The results that `Gather` answered. Raises the first error among them."""
+    results: list[T] = []
+    for outcome in outcomes:
+        if isinstance(outcome, LogstoreError):
+            raise outcome
+        results.append(outcome)
+    return results
+
+
 def get(key: str) -> Steps[bytes | memoryview]:
     """One whole object, as steps, for `Gather`."""
     data: bytes | memoryview = yield Get(key)

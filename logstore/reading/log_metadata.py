@@ -3,6 +3,10 @@
 Made in the process that asks and never pickled. An error that leaves here ends the query, so what
 may pass is asked again first. While nothing is written it asks ever more rarely, up to a second
 apart: a long poll instead of the hundred questions a second that Spark would ask.
+
+    each poll      the next segment of each chain; once idle, the brokers' rows instead
+    every 5 s      the change feed, and all rows if it names a wanted topic
+    every minute   all rows, since an entry of the feed may be lost with its writer
 """
 
 import math
@@ -26,6 +30,7 @@ from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables
 from logstore.reading.table_ranges import TableRange, table_range
 from logstore.reading.table_times import first_offset_at_or_after
 from logstore.reading.tasks import Located
+from logstore.reading.time_lookups import TimeLookup
 from logstore.retry import RetryDelays, retry
 from logstore.wiring.open import ReadableLog, open_readable
 
@@ -37,10 +42,15 @@ PATIENCE_S = 60.0
 _DELAYS = RetryDelays(deadline_s=PATIENCE_S)
 """How long a store or registry that is away may stay away before the query fails."""
 
-REGISTRY_INTERVAL_S = 5.0
-"""Maximum age of rows read from the registry: until then a topic's deletion is not noticed."""
+FEED_INTERVAL_S = 5.0
+"""How often a poll reads the change feed: rows are read again where it names a wanted topic."""
+
+ROWS_INTERVAL_S = 60.0
+"""Maximum age of rows that polls go by: a change whose writer died may be missing in the feed."""
 
 POLL_FIRST_S, POLL_MAX_S, POLL_GROWTH = 0.01, 1.0, 1.25
+IDLE_S = 30.0
+"""Without anything new for so long, a poll asks the brokers' rows instead of each chain."""
 
 
 class TopicFilter(Protocol):
@@ -81,7 +91,9 @@ class LogMetadata:
         self._rows: dict[str, TopicRow] = {}
         self._copies: Mapping[bytes, TableRow] = {}
         self._views: Mapping[TopicPartition, PartitionView] = {}
-        self._read_at_s = self._poll_at_s = -math.inf
+        self._feed_version = 0
+        self._feed_at_s = self._read_at_s = self._poll_at_s = -math.inf
+        self._active_at_s = self._clock.monotonic_s()
         self._poll_delay_s = POLL_FIRST_S
 
     @property
@@ -168,28 +180,69 @@ class LogMetadata:
     def offset_for_time(self, topic_id: bytes, partition: int, time_ms: int) -> int | None:
         """Of the first record at or after a time, among those in the extents; None without one."""
         key = TopicPartition(topic_id, partition)
-        view = self._views[key]
-        held = self._held(key, view.log_start, view.end)
-        if held is None:
-            return self._retry(self._log().offset_for_time, key, view, time_ms)
-        offset = self._retry(
-            first_offset_at_or_after, self._log().objects, held, held.files, time_ms
-        )
-        if offset is not None or held.end == view.end:
-            return offset
-        return self._retry(self._log().offset_for_time, key, view, time_ms, held.end)
+        return self.offsets_for_times({key: time_ms})[key]
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | None]:
+        """The same of many partitions, side by side; times in ms."""
+        offsets: dict[TopicPartition, int | None] = {}
+        in_tables: list[TableRange] = []
+        in_segments: list[TimeLookup] = []
+        for key, time_ms in times.items():
+            view = self._views[key]
+            held = self._held(key, view.log_start, view.end)
+            start = view.log_start if held is None else held.end
+            if held is not None:
+                in_tables.append(held)
+            in_segments.append(TimeLookup(key, view.row, time_ms, start, view.end))
+        for held, offset in zip(
+            in_tables,
+            self._log().side_by_side(partial(self._in_table, times), in_tables),
+            strict=True,
+        ):
+            offsets[TopicPartition(held.topic_id, held.partition)] = offset
+        left = [one for one in in_segments if offsets.get(one.key) is None]
+        found = self._retry(self._log().offsets_for_time, left) if left else []
+        offsets.update(zip((one.key for one in left), found, strict=True))
+        return offsets
+
+    def _in_table(self, times: Mapping[TopicPartition, int], held: TableRange) -> int | None:
+        time_ms = times[TopicPartition(held.topic_id, held.partition)]
+        return self._retry(first_offset_at_or_after, self._log().objects, held, held.files, time_ms)
 
     def _poll(self, now_s: float) -> Extents:
-        if now_s - self._read_at_s >= REGISTRY_INTERVAL_S:
+        if now_s - self._read_at_s >= ROWS_INTERVAL_S or (
+            now_s - self._feed_at_s >= FEED_INTERVAL_S and self._have_rows_changed()
+        ):
             return self.look()
-        views = self._retry(self._log().follow, self._views)
+        is_idle = now_s - self._active_at_s >= IDLE_S
+        views = self._retry(partial(self._log().follow, ask_brokers=is_idle), self._views)
         if views is None:
             return self.look()
+        if views is not self._views:
+            self._active_at_s = now_s
         self._views = views
         return self.extents()
 
+    def _have_rows_changed(self) -> bool:
+        """Whether the change feed names a topic that is wanted, or does not go back so far."""
+        feed = self._retry(self._log().feed)
+        self._feed_at_s = self._clock.monotonic_s()
+        changes = feed.since(self._feed_version)
+        if changes is None:
+            return True
+        ids = {row.topic_id for row in self._rows.values()}
+        wanted = self._wanted.of(sorted({change.topic for change in changes}))
+        if any(change.topic in wanted or change.topic_id in ids for change in changes):
+            return True
+        self._feed_version = feed.version
+        return False
+
     def _read_registry(self) -> None:
         reader = self._log()
+        # Before the rows: what changes while they are read is looked at again.
+        self._feed_version = reader.feed().version
         known = reader.topics()
         self._rows = {name: known[name] for name in self._wanted.of(known)}
         names = {row.topic_id: name for name, row in self._rows.items()}
@@ -200,7 +253,7 @@ class LogMetadata:
             and self._wanted.means_partition(names[key.topic_id], key.partition)
         }
         self._copies = reader.table_rows()
-        self._read_at_s = self._clock.monotonic_s()
+        self._feed_at_s = self._read_at_s = self._clock.monotonic_s()
 
     def _held(self, key: TopicPartition, start: int, end: int) -> TableRange | None:
         """The part of [start, end) in a table, which is read if its table pointer says so.

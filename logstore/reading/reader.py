@@ -5,19 +5,16 @@ offsets into segment ranges: (chain, seqs, offsets). An executor needs nothing b
 ranges and the store: `logstore.reading.segment_fetch`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 from logstore.errors import Corrupt, NotFound, Retryable
 from logstore.formats.broker_row import BrokerStatus
-from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import EpochKey, EpochRange, SegmentSpan
-from logstore.formats.index_rows import (
-    find_offset,
-    find_time,
-    row_at,
-)
+from logstore.formats.feed_row import FeedRow
+from logstore.formats.index_rows import find_offset, row_at
 from logstore.formats.keys import segment_key
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment import (
@@ -29,14 +26,13 @@ from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.ports.objects import BlockingObjectStore
-from logstore.protocol.follow import ROW_AGE_S_MAX, Follower
+from logstore.protocol.changes import read_feed
+from logstore.protocol.follow import ROW_AGE_S_MAX
 from logstore.protocol.lookup import (
     BelowTrimPoint,
-    IndexCache,
     front_unless_trimmed,
     fronts_or_trimmed,
     rows_for_offset,
-    rows_for_time,
 )
 from logstore.protocol.metadata import (
     read_brokers,
@@ -45,8 +41,6 @@ from logstore.protocol.metadata import (
     read_table_rows,
     read_topics,
 )
-from logstore.protocol.partition import ChainCheckpoints
-from logstore.protocol.seal import read_chain_row
 from logstore.protocol.split_offsets import (
     ChainSplit,
     chain_split,
@@ -56,13 +50,17 @@ from logstore.protocol.split_offsets import (
 from logstore.protocol.steps import Steps
 from logstore.protocol.walk import get_retrying
 from logstore.protocol.witnesses import TopicFate, read_fates
+from logstore.reading.followed_chains import FollowedChains
 from logstore.reading.layout import ChainLayout, LayoutBuilder
 from logstore.reading.layout_steps import add_checkpoint
 from logstore.reading.segment_gone import SegmentGone
-from logstore.records.lookup import first_record_at_or_after
+from logstore.reading.time_lookups import TimeLookup, offsets_for_time
 from logstore.wiring.open import ReadableLog
 
 __all__ = ["BelowTrimPoint", "LogReader", "PartitionView"]
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 FRONTS_TOGETHER = 32
 ROW_READS_MAX = 8
@@ -86,10 +84,7 @@ class LogReader:
     def __init__(self, log: ReadableLog, *, row_age_s_max: float = ROW_AGE_S_MAX) -> None:
         """`row_age_s_max`: as for `Follower`; at most half of the grace of deletion."""
         self._log = log
-        self._row_age_s_max = row_age_s_max
-        self._followers: dict[int, Follower] = {}
-        self._sealed: set[int] = set()
-        self._checkpoints = ChainCheckpoints(IndexCache())
+        self._chains = FollowedChains(log.identity.cluster_id, row_age_s_max)
 
     @property
     def cluster_id(self) -> bytes:
@@ -135,20 +130,28 @@ class LogReader:
         wanted = {row.topic_id for row in topics.values()}
         return self._log.runner.run(self._partitions(wanted))
 
+    def feed(self) -> FeedRow:
+        """The change feed: which topics and partitions changed last."""
+        return self._log.runner.run(read_feed())
+
     def follow(
-        self, views: Mapping[TopicPartition, PartitionView]
+        self, views: Mapping[TopicPartition, PartitionView], *, ask_brokers: bool = False
     ) -> Mapping[TopicPartition, PartitionView] | None:
-        """The same partitions as far as they are committed now, without asking the registry.
+        """The same partitions as far as they are committed now, without reading their rows.
 
         None when one of their chains has been sealed or holds nothing of a partition, whose topic
         may be deleted: `partitions` reads the rows again.
+
+        With `ask_brokers` the brokers' rows say first which chains have grown, up to a heartbeat
+        ago: one query, instead of a GET for each chain that has not.
         """
-        update = 0
-        for chain in {view.row.chain for view in views.values()}:
-            update += self._log.runner.run(self._follower(chain).advance())
-            if self._follower(chain).is_sealed:
-                return None
-        if not update:
+        chains = {view.row.chain for view in views.values()}
+        if ask_brokers:
+            chains -= self._log.runner.run(self._chains.unchanged(chains))
+        new_segments = self._log.runner.run(self._chains.advance(chains))
+        if any(self._chains.follower(chain).is_sealed for chain in chains):
+            return None
+        if not new_segments:
             return views
         if any(self._epoch_range(key, view.row) is None for key, view in views.items()):
             return None
@@ -203,19 +206,16 @@ class LogReader:
         that hold nothing else are not looked at. Raises `BelowTrimPoint` where the row lists no
         epoch range for offsets from there on: these are in the topic's table.
         """
-        start = view.log_start if start is None else start
-        first = view.row.epoch_ranges[0].start
-        if start < min(first, view.end):
-            raise BelowTrimPoint(f"epoch ranges are no longer listed: offset={start} first={first}")
-        offset = self._log.runner.run(self._offset_for_time(key, view, timestamp, start))
-        return None if offset is None else max(offset, start)
+        first = view.log_start if start is None else start
+        return self.offsets_for_time([TimeLookup(key, view.row, timestamp, first, view.end)])[0]
 
-    def _follower(self, chain: int) -> Follower:
-        if chain not in self._followers:
-            self._followers[chain] = Follower(
-                self.cluster_id, chain, row_age_s_max=self._row_age_s_max
-            )
-        return self._followers[chain]
+    def offsets_for_time(self, wanted: Sequence[TimeLookup]) -> list[int | None]:
+        """The same of many partitions, side by side."""
+        return self._log.runner.run(offsets_for_time(self._chains, wanted))
+
+    def side_by_side(self, call: Callable[[V], T], items: Sequence[V]) -> list[T]:
+        """Blocking `call` of each item in threads; it must not call this reader."""
+        return self._log.runner.side_by_side(call, items)
 
     def _partitions(self, wanted: Collection[bytes]) -> Steps[dict[TopicPartition, PartitionView]]:
         """Of the topic ids `wanted`. A chain is read after the rows that name it.
@@ -227,13 +227,11 @@ class LogReader:
         rows = yield from self._rows_of(wanted)
         for _ in range(ROW_READS_MAX):
             chains = {row.chain for row in rows.values()}
-            for chain in sorted(chains):
-                yield from self._follower(chain).advance()
+            yield from self._chains.advance(chains)
             absent = [key for key, row in rows.items() if self._epoch_range(key, row) is None]
             again = (yield from self._rows_of(wanted)) if absent else rows
             if all(again.get(key) == rows[key] for key in absent):
-                for chain in set(self._followers) - chains:
-                    del self._followers[chain]
+                self._chains.forget_others(chains)
                 return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
             rows = again
         raise Retryable(f"partition rows change while chains are read: read={ROW_READS_MAX} times")
@@ -247,7 +245,7 @@ class LogReader:
 
         None where its chain holds no leadership-begin entry or forgot it.
         """
-        return self._follower(row.chain).state.epoch_ranges.get(
+        return self._chains.follower(row.chain).state.epoch_ranges.get(
             EpochKey(key.topic_id, key.partition, row.leader_epoch)
         )
 
@@ -278,15 +276,15 @@ class LogReader:
 
     def _seq_of(self, key: TopicPartition, ref: EpochEntry, offset: int) -> Steps[int]:
         epoch_range_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
-        follower = yield from self._enter(ref.chain)
+        follower = yield from self._chains.enter(ref.chain)
         if follower is not None:
             epoch_range = follower.state.epoch_ranges.get(epoch_range_key)
             here = None if epoch_range is None else find_offset([epoch_range.rows], offset)
             if here is not None:
                 return row_at(*here).seq
-        checkpoints = yield from self._known_checkpoints(ref.chain)
+        checkpoints = yield from self._chains.checkpoints(ref.chain)
         located = yield from rows_for_offset(
-            self._checkpoints.cache, ref.chain, checkpoints, epoch_range_key, offset
+            self._chains.cache, ref.chain, checkpoints, epoch_range_key, offset
         )
         if located is None:
             row = yield from read_partition_row(*key)
@@ -294,7 +292,7 @@ class LogReader:
                 raise BelowTrimPoint(
                     f"epoch range is no longer listed: chain={ref.chain} offset={offset}"
                 )
-            cache, last = self._checkpoints.cache, checkpoints[-1] if checkpoints else 0
+            cache, last = self._chains.cache, checkpoints[-1] if checkpoints else 0
             if last and (yield from front_unless_trimmed(cache, ref.chain, last)) is None:
                 raise BelowTrimPoint(
                     f"index is trimmed: chain={ref.chain} offset={offset}; look again"
@@ -305,31 +303,12 @@ class LogReader:
             )
         return row_at(located.rows, located.number).seq
 
-    def _enter(self, chain: int) -> Steps[Follower | None]:
-        """A follower of `chain`, unless it is sealed: then its checkpoints hold all of it.
-
-        A takeover names new leaders before it puts the last checkpoint of the chain it seals, and
-        may die between the two.
-        """
-        if chain not in self._followers and chain not in self._sealed:
-            if (yield from read_chain_row(chain)).status is ChainStatus.SEALED:
-                self._sealed.add(chain)
-            else:
-                yield from self._follower(chain).advance()
-        return self._followers.get(chain)
-
-    def _known_checkpoints(self, chain: int) -> Steps[Sequence[int]]:
-        follower = yield from self._enter(chain)
-        if follower is not None:
-            return follower.checkpoints
-        return (yield from self._checkpoints.of(chain))
-
     def _layout_of(self, chain: int, segment_ranges: Sequence[SegmentRange]) -> Steps[ChainLayout]:
         builder = LayoutBuilder(chain, segment_ranges)
-        follower = yield from self._enter(chain)
-        known = yield from self._known_checkpoints(chain)
+        follower = yield from self._chains.enter(chain)
+        known = yield from self._chains.checkpoints(chain)
         seqs = [seq for from_seq, seq in pairwise((0, *known)) if builder.ranges_in(from_seq, seq)]
-        cache = self._checkpoints.cache
+        cache = self._chains.cache
         for at in range(0, len(seqs), FRONTS_TOGETHER):
             together = seqs[at : at + FRONTS_TOGETHER]
             for front in (yield from fronts_or_trimmed(cache, chain, together)):
@@ -340,10 +319,10 @@ class LogReader:
 
     def _spans(self, chain: int, first_seq: int, last_seq: int) -> Steps[list[SegmentSpan]]:
         spans: dict[int, SegmentSpan] = {}
-        follower = yield from self._enter(chain)
+        follower = yield from self._chains.enter(chain)
         if follower is not None:
             spans.update(enumerate(follower.state.spans, follower.state.checkpoint))
-        known = yield from self._known_checkpoints(chain)
+        known = yield from self._chains.checkpoints(chain)
         wanted = [
             seq
             for from_seq, seq in pairwise((0, *known))
@@ -351,7 +330,7 @@ class LogReader:
         ]
         for at in range(0, len(wanted), FRONTS_TOGETHER):
             together = wanted[at : at + FRONTS_TOGETHER]
-            for front in (yield from fronts_or_trimmed(self._checkpoints.cache, chain, together)):
+            for front in (yield from fronts_or_trimmed(self._chains.cache, chain, together)):
                 spans.update(enumerate(front.spans, front.from_seq))
         missing = [seq for seq in range(first_seq, last_seq + 1) if seq not in spans]
         if missing:
@@ -364,62 +343,19 @@ class LogReader:
             by_chain.setdefault(split.segments.chain, set()).add(chain_split(split))
         ends: dict[tuple[int, ChainSplit], int] = {}
         for chain, mine in by_chain.items():
-            follower = yield from self._enter(chain)
+            follower = yield from self._chains.enter(chain)
             recent: set[ChainSplit] = set()
             if follower is not None:
                 state = follower.state
                 recent = {split for split in mine if split.seq >= state.checkpoint}
                 ends.update(((chain, split), end_in_memory(state, split)) for split in recent)
-            known = yield from self._known_checkpoints(chain)
-            older = yield from ends_in_checkpoints(
-                self._checkpoints.cache, chain, known, mine - recent
-            )
+            known = yield from self._chains.checkpoints(chain)
+            older = yield from ends_in_checkpoints(self._chains.cache, chain, known, mine - recent)
             ends.update(((chain, split), end) for split, end in older.items())
         split_ends = (
             (split.segments, ends[split.segments.chain, chain_split(split)]) for split in splits
         )
         return [min(max(end, segments.start), segments.end) for segments, end in split_ends]
-
-    def _offset_for_time(
-        self, key: TopicPartition, view: PartitionView, timestamp: int, start: int
-    ) -> Steps[int | None]:
-        for place, ref in enumerate(view.row.epoch_ranges):
-            following = view.row.end_of(place)
-            if following is not None and following <= start:
-                continue
-            epoch_range_key = EpochKey(key.topic_id, key.partition, ref.leader_epoch)
-            checkpoints = yield from self._known_checkpoints(ref.chain)
-            located = yield from rows_for_time(
-                self._checkpoints.cache,
-                ref.chain,
-                checkpoints,
-                epoch_range_key,
-                timestamp,
-                start,
-            )
-            row = None if located is None else row_at(located.rows, located.number)
-            if row is None and ref.chain in self._followers:
-                epoch_range = self._followers[ref.chain].state.epoch_ranges.get(epoch_range_key)
-                here = (
-                    None if epoch_range is None else find_time([epoch_range.rows], timestamp, start)
-                )
-                row = None if here is None else row_at(*here)
-            if row is not None:
-                data = yield from _read_body_range(ref.chain, row.seq, row.position, row.length)
-                batch = memoryview(data)
-                record = first_record_at_or_after(batch, timestamp, from_offset=start)
-                if record is None and row.base_offset < start <= row.last_offset:
-                    # Only records below the start are late enough in this batch.
-                    after = row.last_offset + 1
-                    return (yield from self._offset_for_time(key, view, timestamp, after))
-                return None if record is None or record[0] >= view.end else record[0]
-        return None
-
-
-def _read_body_range(chain: int, seq: int, position: int, length: int) -> Steps[bytes]:
-    key = segment_key(chain, seq)
-    header = decode_header((yield from get_retrying(key, 0, 4096)))
-    return (yield from get_retrying(key, header.body_at + position, length))
 
 
 def _read_written_ms(chain: int, seq: int) -> Steps[int]:

@@ -58,7 +58,7 @@ class RetryingStore:
 
     def create_equal(self, key: str, data: Buffer) -> bool:
         """Whether the object under `key` has these bytes now. Raises as stores do."""
-        runner = _CreatingStepRunner(self._store, None, self._rng, None, self._sleep_s)
+        runner = _CreatingStepRunner(self._store, None, self._rng, (), self._sleep_s)
         return runner.run(create_equal(key, data, attempts_max=ATTEMPTS_MAX))  # type: ignore[arg-type]
 
     def close(self) -> None:

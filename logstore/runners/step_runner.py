@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 from logstore.errors import LogstoreError, NotFound
@@ -41,6 +42,7 @@ from logstore.protocol.steps import (
 from logstore.retry import pause_s
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 TOGETHER_MAX = 100
 
@@ -169,16 +171,24 @@ class BlockingStepRunner:
     store: BlockingObjectStore
     registry: RegistryReads | None
     rng: random.Random
-    threads: ThreadPoolExecutor | None = None
+    threads: Sequence[ThreadPoolExecutor] = ()
+    """One pool for each depth of `Gather` within `Gather`; deeper ones run one after the other.
+
+    A pool's threads wait for the next pool alone, so no two of them can wait for each other.
+    """
     sleep_s: Callable[[float], None] = blocking_sleep_s
     monotonic_s: Callable[[], float] = SystemClock().monotonic_s
+    _turn: Lock = field(default_factory=Lock)
+    """Only requests run at the same time, never the steps: these share caches and chains, as they
+    do on an event loop."""
 
     def run(self, steps: Steps[T]) -> T:
         answer: Any = None
         error: LogstoreError | None = None
         while True:
             try:
-                request = steps.send(answer) if error is None else steps.throw(error)
+                with self._turn:
+                    request = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration as end:
                 result: T = end.value
                 return result
@@ -209,12 +219,18 @@ class BlockingStepRunner:
             case MonotonicS():
                 return self.monotonic_s()
             case Gather(steps):
-                # In the pool's threads nothing waits for the pool, or all of them might.
-                inner = replace(self, threads=None)
-                run_all = map if self.threads is None else self.threads.map
-                return list(run_all(inner.outcome, steps))
+                return self.side_by_side(replace(self, threads=self.threads[1:]).outcome, steps)
             case _:
                 raise AssertionError(f"a reader does not {type(request).__name__}")
+
+    def side_by_side(self, call: Callable[[V], T], items: Sequence[V]) -> list[T]:
+        """`call` of each item, in the first pool's threads; it must not run steps by this runner.
+
+        Raises the first error, in the order of `items`.
+        """
+        if not self.threads or len(items) < 2:
+            return [call(item) for item in items]
+        return list(self.threads[0].map(call, items))
 
     def outcome(self, steps: Steps[T]) -> T | LogstoreError:
         """The result of `steps`, or the `LogstoreError` that ended them."""

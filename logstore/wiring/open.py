@@ -40,7 +40,8 @@ from logstore.wiring.host_lock import boot_id
 if TYPE_CHECKING:
     from logstore.history.delta import Tables
 
-READ_THREADS = 8
+READ_THREADS = (8, 16)
+"""By depth: chains, partitions or objects side by side, and the objects that each of them reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class ReadableLog:
     rows: BlockingRowStore
 
     def close(self) -> None:
-        if self.runner.threads is not None:
-            self.runner.threads.shutdown()
+        for threads in self.runner.threads:
+            threads.shutdown()
         self.rows.close()
         self.runner.store.close()
 
@@ -192,7 +193,9 @@ def open_readable(
     if identity is None:
         raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
     rows = backends.rows(identity.registry, "read").blocking()
-    threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="logstore-read")
+    threads = [
+        ThreadPoolExecutor(count, thread_name_prefix="logstore-read") for count in READ_THREADS
+    ]
     rng = random.Random()
     runner = BlockingStepRunner(store, RetryingReads(rows, rng), rng, threads)
     return ReadableLog(location, runner, identity, counts, rows)

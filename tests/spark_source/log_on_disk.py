@@ -13,7 +13,7 @@ from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.protocol.flush import FlushSettings
-from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.metadata import read_brokers, read_partition_row
 from logstore.protocol.start import BrokerInfo
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import check_batch, read_header
@@ -123,6 +123,18 @@ class LogOnDisk:
             found += [n for n in offsets_in(chunk.buffers) if n >= offset]
             offset = chunk.end_offset
         return found
+
+    def heartbeat(self) -> None:
+        """Wait until the broker's row says how far its chain is committed now."""
+        self._call(self._heartbeat())
+
+    async def _heartbeat(self) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                broker = (await self._runner.run(read_brokers()))[1]
+                if broker.committed_end == self._log.writer.committed_end:
+                    return
+                await CLOCK.sleep_s(0.01)
 
     def end(self, topic: str, partition: int) -> int:
         return self._log.topics[topic].leaders[partition].high_watermark

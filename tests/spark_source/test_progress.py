@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Refused, Throttled
-from logstore.reading.log_metadata import PATIENCE_S, REGISTRY_INTERVAL_S, LogMetadata
+from logstore.reading.log_metadata import FEED_INTERVAL_S, PATIENCE_S, LogMetadata
 from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode, parse_options
 from spark_source.planning.offsets import Json
@@ -384,7 +384,7 @@ def test_a_partition_added_later_is_read_from_its_beginning(log: LogOnDisk) -> N
     assert progress.latest(start, is_limited=True) == start
     log.create_partitions("orders", 2)
     log.append("orders", 1, batch(2))
-    time.pass_s(REGISTRY_INTERVAL_S)
+    time.pass_s(FEED_INTERVAL_S)
     end = progress.latest(start, is_limited=True)
 
     assert next_of(end) == {"0": 3, "1": 2}

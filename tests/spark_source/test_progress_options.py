@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.log_metadata import REGISTRY_INTERVAL_S
+from logstore.reading.log_metadata import FEED_INTERVAL_S
 from spark_source.options import Mode
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
@@ -123,7 +123,7 @@ def test_topics_that_match_a_pattern_later_are_read_from_their_beginning(log: Lo
     log.create_topic("orders", 1)
     log.create_topic("floor", 1)
     log.append("orders", 0, batch(2))
-    time.pass_s(REGISTRY_INTERVAL_S)
+    time.pass_s(FEED_INTERVAL_S)
     end = progress.latest(start, is_limited=True)
     assert list(end["topics"]) == ["orders"]
     assert read(log, progress.between(start, end)) == [("orders", 0, 0), ("orders", 0, 1)]
