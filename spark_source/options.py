@@ -51,6 +51,9 @@ STREAM_ONLY = (
 TOPIC_ID = "topicId"
 """The life of the one topic that is meant, as `logstore topics describe` shows it."""
 
+PARALLELISM = "parallelism"
+"""How many tasks the session's executors can run at once. Spark does not tell a Python source."""
+
 BOOTSTRAP = "kafka.bootstrap.servers"
 KNOWN = (
     "path",
@@ -62,6 +65,7 @@ KNOWN = (
     *STREAM_ONLY,
     TOPIC_ID,
     "minPartitions",
+    PARALLELISM,
     "maxRecordsPerPartition",
     "failOnDataLoss",
     "includeHeaders",
@@ -123,6 +127,7 @@ class ReadOptions:
     trigger_delay_s: float
     bytes_max: int | None
     partitions_min: int | None
+    parallelism: int | None
     records_max: int | None
     commit_group: str | None
     bootstrap: str
@@ -165,6 +170,7 @@ def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
         trigger_delay_s=_duration_s(given, "maxTriggerDelay", DEFAULT_TRIGGER_DELAY),
         bytes_max=_positive(given, "maxBytesPerTrigger"),
         partitions_min=_positive(given, "minPartitions"),
+        parallelism=_positive(given, PARALLELISM),
         records_max=_positive(given, "maxRecordsPerPartition"),
         commit_group=_group(given) if mode is Mode.STREAM else None,
         bootstrap=given.get(BOOTSTRAP, ""),

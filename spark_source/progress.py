@@ -22,7 +22,12 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.extents import Extents, OffsetRange
 from logstore.reading.log_metadata import LogMetadata
 from logstore.reading.reader import BelowTrimPoint
-from logstore.reading.task_plan import plan_tasks, wanted_bytes
+from logstore.reading.task_plan import (
+    TASK_BYTES,
+    TASK_BYTES_ANYWHERE,
+    plan_tasks,
+    wanted_bytes,
+)
 from logstore.reading.tasks import ReadTask
 from spark_source.options import ReadOptions
 from spark_source.planning.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
@@ -67,10 +72,12 @@ class _Reach(NamedTuple):
 
 
 class Progress:
-    def __init__(self, options: ReadOptions, metadata: LogMetadata, parallelism: int) -> None:
+    def __init__(self, options: ReadOptions, metadata: LogMetadata, core_count: int) -> None:
+        """`core_count`: cores of this machine, for queries that do not say how many they have."""
         self._options = options
         self._metadata = metadata
-        self._parallelism = parallelism
+        self._parallelism = options.parallelism or core_count
+        self._task_bytes = TASK_BYTES if options.parallelism else TASK_BYTES_ANYWHERE
         self._is_loaded = False
         self._initial: Position | None = None
         self._first_batch_is_due = False
@@ -319,6 +326,7 @@ class Progress:
             self._metadata.offsets_at,
             parallelism=parallelism,
             tasks_min=tasks_min,
+            task_bytes=self._task_bytes,
         )
 
 

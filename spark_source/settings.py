@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 Builder = TypeVar("Builder")
@@ -75,6 +76,15 @@ def master_of(options: Mapping[str, object], environment: Mapping[str, str]) -> 
     defaults = file.read_text() if folder and file.is_file() else ""
     match = re.search(r"^\s*spark\.master[\s=]+(\S+)", defaults, re.MULTILINE)
     return match[1] if match else LOCAL
+
+
+def parallelism_of(spark: SparkSession) -> int | None:
+    """How many tasks a session's executors can run at once; None where only its server knows."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except (AttributeError, PySparkException):  # Spark Connect has no such thing
+        cores = spark.conf.get("spark.default.parallelism", None)
+        return None if cores is None else int(cores)
 
 
 def advice(spark: SparkSession) -> list[str]:

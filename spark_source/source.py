@@ -225,7 +225,9 @@ def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.Reco
 
 
 def _core_count() -> int:
-    """Cores of the driver: a Python source cannot ask for those of the executors."""
+    """Cores of the driver: a Python source cannot ask for those of the executors, so the option
+    `parallelism` may say how many there are.
+    """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

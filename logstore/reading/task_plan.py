@@ -34,6 +34,10 @@ MiB = 1024 * 1024
 TASK_BYTES = 256 * MiB
 """About a quarter of a second of work; larger tasks balance badly at the end."""
 
+TASK_BYTES_ANYWHERE = 64 * MiB
+"""The same where it is not known how many tasks can run at once: a cluster of hundreds of cores has
+work for all of them from some gigabytes on, and a task still works longer than its start takes."""
+
 TASK_BYTES_MIN = 8 * MiB
 """Below this a task's fixed cost is not worth another core."""
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from logstore.errors import Retryable
+from spark_source.settings import parallelism_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 RESULT = "result string"
+PARALLELISM_ELSE = 8
+"""Tasks at once where the session does not tell."""
 
 
 class SparkCarrier:
@@ -34,7 +37,7 @@ class SparkCarrier:
         self._spark = spark
         self._url = url
         self._storage = dict(storage)
-        self._parallelism = parallelism or _cores(spark)
+        self._parallelism = parallelism or parallelism_of(spark) or PARALLELISM_ELSE
 
     @property
     def parallelism(self) -> int:
@@ -69,10 +72,3 @@ def _carry_out(
     for batch in batches:
         results = [carry_out(url, storage, tasks[number.as_py()]) for number in batch.column(0)]
         yield pa.RecordBatch.from_pydict({"result": pa.array(results, pa.string())})
-
-
-def _cores(spark: Any) -> int:
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except (AttributeError, PySparkException):  # Spark Connect has no such thing
-        return int(spark.conf.get("spark.default.parallelism", "8"))

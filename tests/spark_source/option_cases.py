@@ -345,6 +345,13 @@ def commit_group(reads: Reads) -> Seen:
     return {"after the last batch": {f"{t}/{p}": offset for (t, p), offset in reported.items()}}
 
 
+def parallelism(reads: Reads) -> Seen:
+    return {
+        "the same rows": reads.batch(**ORDERS, parallelism="100"),
+        "0": reads.refused(lambda: reads.batch(**ORDERS, parallelism="0")),
+    }
+
+
 def one_life(reads: Reads) -> Seen:
     another = "0" * 31 + "1"
     return {"of another life": reads.refused(lambda: reads.batch(**ORDERS, topicId=another))}

@@ -205,6 +205,17 @@ CASES = (
         is_ours=True,
     ),
     Case(
+        ("parallelism",),
+        BOTH,
+        "cores of the driver",
+        "how many tasks the executors run at once (`spark.sparkContext.defaultParallelism`): a "
+        "batch is cut for as many, into tasks of 8 to 256 MiB. Without it tasks have at most 64 "
+        "MiB. `read_topic` gives it",
+        seen.parallelism,
+        {"0": "refused; Kafka's source ignores it"},
+        is_ours=True,
+    ),
+    Case(
         ("topicId",),
         BOTH,
         "none",

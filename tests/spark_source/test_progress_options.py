@@ -8,6 +8,7 @@ import pytest
 
 from logstore.errors import Invalid, Refused
 from logstore.reading.log_metadata import FEED_INTERVAL_S
+from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
@@ -192,3 +193,18 @@ def test_another_life_of_the_topic_than_the_one_that_is_meant_is_refused(log: Lo
 
     with pytest.raises(Refused, match=f"created again: topic=orders id={meant}"):
         progress_of(log, startingOffsets="earliest", topicId=meant).initial()
+
+
+def test_a_batch_is_cut_for_the_executors_that_the_query_says_it_has(log: LogOnDisk) -> None:
+    log.create_topic("orders", 1)
+    megabyte = encode_batch(records_of([(None, bytes(1_000_000))], timestamp=1))
+    for _ in range(5):
+        log.append("orders", 0, *[megabyte] * 8)
+
+    def tasks(**options: Any) -> int:
+        return len(progress_of(log, Mode.BATCH, **options).batch()[0])
+
+    assert tasks() == 2, "cores of this machine"
+    assert tasks(parallelism="1") == 1
+    assert tasks(parallelism="4") == 4
+    assert tasks(parallelism="400") == 5, "no task below 8 MiB"
