@@ -26,6 +26,8 @@ from tools.tiers import first_daily_seed
 
 SEEDS = 20
 TIMEOUT_S = 600  # of a test in the tiers below; the fast ones have pyproject.toml's limit
+LOWEST_PRIORITY = 19
+PATIENT_TIMEOUT_S = 1800  # at the lowest priority: it waits for all others
 LONG_TIERS = ("slow", "spark", "clients")
 
 # A loaded machine must not fail a test: no deadline, no check of speed. CI runs the same examples
@@ -97,10 +99,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    timeout_s = PATIENT_TIMEOUT_S if os.nice(0) >= LOWEST_PRIORITY else TIMEOUT_S
     for item in items:
         long = any(item.get_closest_marker(tier) for tier in LONG_TIERS)
         if long and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+            item.add_marker(pytest.mark.timeout(timeout_s))
 
 
 @pytest.hookimpl(wrapper=True)

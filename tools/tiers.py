@@ -1,10 +1,10 @@
 """Runs everything that must pass, tier by tier, and sums up: `make test`.
 
 Each tier is one pytest run of several processes; deadlines allow for a loaded machine. Tests of
-clients and Spark wait for half of their time, for leases and processes: planted bugs and the seeds
-of the day have the rest, at the lowest priority. A tier that cannot run on this machine says so in
-a line of its own and in the last line. That last line counts the tests of all tiers; a failed check
-(format, lint, types, imports) counts as one.
+real processes, clients and Spark wait for half of their time, for leases and starts: simulations
+and planted bugs, which need nothing but the processor, have the rest, at the lowest priority. A
+tier that cannot run on this machine says so in a line of its own and in the last line. That last
+line counts the tests of all tiers; a failed check (format, lint, types, imports) counts as one.
 
 Simulations play other seeds each day beside those that they always play. The first of them is
 printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
@@ -17,7 +17,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from logstore.ports.clock import SystemClock
@@ -27,7 +27,7 @@ REPORTS = Path("build/reports")
 TOTAL = REPORTS / "total.txt"
 CHECKS = ("format", "lint", "types", "imports")
 PLANTED = "tests/planted"
-SEEDS_OF_THE_DAY = "tests/simulation/test_cluster.py::test_nor_by_seeds_that_no_run_has_played"
+SIMULATED = ("tests/simulation", "tests/model")
 TESTS = Path("tests")
 NO_TESTS = 5  # pytest's exit code when it selected none
 DAY_MS = 86_400_000
@@ -40,6 +40,8 @@ class Tier:
     name: str
     arguments: tuple[str, ...]
     parallel: bool = False
+    jobs_more: int = 0
+    """Test processes beyond those that are asked for: its tests wait for threads and disks."""
     compares: bool = False
     """Its tests want the reports of the tiers before it: what passes without a planted bug."""
     why_not: Callable[[], str | None] = lambda: None
@@ -73,17 +75,17 @@ class Counts:
 
 
 TIERS = (
-    Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True),
+    Tier("simulated", ("-m", "slow", *SIMULATED), parallel=True, beside=True),
+    Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True, jobs_more=1),
     Tier(
         "slow",
         (
             *("-m", "slow and not spark and not clients"),
-            *("--ignore", PLANTED, "--deselect", SEEDS_OF_THE_DAY),
+            *(f"--ignore={folder}" for folder in (PLANTED, *SIMULATED)),
         ),
         parallel=True,
     ),
     Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True, beside=True),
-    Tier("seeds", ("-m", "slow", SEEDS_OF_THE_DAY), parallel=True, beside=True),
     Tier("clients", ("-m", "clients and not spark"), parallel=True, mark="clients"),
     Tier(
         "spark",
@@ -110,40 +112,56 @@ def main() -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     TOTAL.unlink(missing_ok=True)
     began = time.perf_counter()
-    lines: list[str] = []
-    total = Counts() if options.only else run_checks(lines)
-    not_run: list[str] = []
-    reports: list[Path] = []
-    with ExitStack() as running:
-        beside: list[Run] = []
-        for tier in TIERS:
-            if options.only not in (None, tier.name):
-                continue
-            if reason := tier.why_not():
-                not_run.append(tier.name)
-                lines.append(f"{tier.name:10} NOT RUN on this machine: {reason}")
-                print(lines[-1], flush=True)
-                continue
-            earlier = reports if tier.compares else ()
-            last = tier.beside and options.jobs > 1 and not options.only
-            run = running.enter_context(begun(tier, options.jobs, first, earlier, beside=last))
-            reports.append(report_of(tier))
-            if last:
-                beside.append(run)
-            else:
-                total += run.counts(lines)
-        for run in beside:
-            total += run.counts(lines)
-
+    ran = run_tiers(options.only, options.jobs, first)
     # Again and in short: the whole errors may be far above, or cut off by who shows this output.
-    lines += [line for report in reports for line in failures_in(report)]
+    lines = [*ran.lines, *(line for report in ran.reports for line in failures_in(report))]
     print("\n" + "\n".join(lines))
     print(f"seeds of the day: --first-daily-seed {first}")
-    suffix = f"; not run: {', '.join(not_run)}" if not_run else ""
-    text = f"{total} in {time.perf_counter() - began:.0f} s{suffix}"
+    suffix = f"; not run: {', '.join(ran.not_run)}" if ran.not_run else ""
+    text = f"{ran.total} in {time.perf_counter() - began:.0f} s{suffix}"
     TOTAL.write_text(text + "\n")
     print(text, flush=True)
-    return 1 if total.failed else 0
+    return 1 if ran.total.failed else 0
+
+
+@dataclass(slots=True)
+class Ran:
+    """Counts, lines and reports of the tiers that have run."""
+
+    total: Counts = Counts()
+    lines: list[str] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+
+
+def run_tiers(only: str | None, jobs: int, first_daily: int) -> Ran:
+    """All tiers in order, or one; the checks before the first that is waited for."""
+    ran = Ran()
+    with ExitStack() as running:
+        beside: list[Run] = []
+        to_check = only is None
+        for tier in TIERS:
+            if only not in (None, tier.name):
+                continue
+            if reason := tier.why_not():
+                ran.not_run.append(tier.name)
+                ran.lines.append(f"{tier.name:10} NOT RUN on this machine: {reason}")
+                print(ran.lines[-1], flush=True)
+                continue
+            is_beside = tier.beside and jobs > 1 and only is None
+            if to_check and not is_beside:
+                to_check = False
+                ran.total += run_checks(ran.lines)
+            earlier = ran.reports if tier.compares else ()
+            run = running.enter_context(begun(tier, jobs, first_daily, earlier, beside=is_beside))
+            ran.reports.append(report_of(tier))
+            if is_beside:
+                beside.append(run)
+            else:
+                ran.total += run.counts(ran.lines)
+        for run in beside:
+            ran.total += run.counts(ran.lines)
+    return ran
 
 
 def run_checks(lines: list[str]) -> Counts:
@@ -207,7 +225,7 @@ def begun(
     command += [f"--passed-in={known.resolve()}" for known in earlier if known.exists()]
     if tier.parallel and jobs > 1:
         # Neighbours share brokers and Sparks, and long tests would leave a process without work.
-        command += ["-n", str(jobs), "--dist", "worksteal"]
+        command += ["-n", str(jobs + tier.jobs_more), "--dist", "worksteal"]
     command += tier.selected()
     began = time.perf_counter()
     if not beside:

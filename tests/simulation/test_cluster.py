@@ -105,7 +105,6 @@ def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # `make test` plays it at the lowest priority, beside other tiers
 @pytest.mark.seeds(100, daily=True)
 def test_nor_by_seeds_that_no_run_has_played(seed: int) -> None:
     world = play_cluster(seed)

@@ -41,6 +41,15 @@ def test_without_a_report_nothing_has_passed(tmp_path: Path) -> None:
     assert read_report(tmp_path / "report.xml") == Counts()
 
 
+def test_folders_that_the_slow_tier_leaves_out_are_those_of_tiers_beside_it() -> None:
+    (slow,) = (tier for tier in TIERS if tier.name == "slow")
+    left_out = {name.removeprefix("--ignore=") for name in slow.arguments if "ignore" in name}
+
+    beside = [tier for tier in TIERS if tier.beside]
+    assert {tier.arguments[:2] for tier in beside} == {("-m", "slow")}
+    assert sorted(left_out) == sorted(name for tier in beside for name in tier.arguments[2:])
+
+
 @pytest.mark.parametrize("mark", [tier.mark for tier in TIERS if tier.mark])
 def test_a_tier_collects_each_file_that_has_its_mark(mark: str) -> None:
     """No other module gives one, and none is given by another name."""
