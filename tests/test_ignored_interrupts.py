@@ -55,7 +55,7 @@ def test_a_broker_in_the_background_ends_in_good_order_by_sigterm(tmp_path: Path
             assert consumer.wait() == -signal.SIGTERM
         broker.send(signal.SIGTERM)
         assert broker.wait() == 0
-        assert broker.lines[-1].endswith(" stopped")
+        assert broker.said[-1].endswith(" stopped")
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_dev_in_the_background_ends_its_brokers_by_sigterm(tmp_path: Path) -> No
         fleet.wait_for("2 brokers accept connections")
         fleet.send(signal.SIGTERM)
         assert fleet.wait() == 0, fleet.lines
-        assert fleet.lines[-1] == "logstore: all brokers stopped"
+        assert fleet.said[-1] == "logstore: all brokers stopped"
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_a_stop_under_load_commits_what_was_taken_and_the_load_goes_on(
             load.await_acked()
             broker.send(number)
             assert broker.wait() == 0, broker.lines
-            assert broker.lines[-1].endswith(" stopped")
+            assert broker.said[-1].endswith(" stopped")
             said = [line for line in broker.lines if line.startswith("logstore: ")]
             assert len(said) == 2, broker.lines
             assert not [line for line in broker.lines if " ERROR " in line or "Traceback" in line]

@@ -32,7 +32,7 @@ def test_brokers_come_up_together_and_stop_in_good_order(tmp_path: Path, count: 
         fleet.send(signal.SIGINT)
 
         assert fleet.wait() == 0, fleet.lines
-        assert fleet.lines[-1] == "logstore: all brokers stopped"
+        assert fleet.said[-1] == "logstore: all brokers stopped"
         assert sum(line.endswith(" stopped") and line[0] == "[" for line in fleet.lines) == count
 
 

@@ -71,5 +71,5 @@ def stop(broker: Process) -> None:
     """End it in good order."""
     broker.send(signal.SIGTERM)
     assert broker.wait(deadline_s=START_S) == 0, broker.lines
-    assert broker.lines[-1].endswith(" stopped"), broker.lines
+    assert broker.said[-1].endswith(" stopped"), broker.lines
     assert not any("Traceback" in line for line in broker.lines), broker.lines

@@ -43,6 +43,7 @@ class Process:
         """
         self.command = [*before, sys.executable, "-m", *arguments]
         self._lines: list[str] = []
+        self._said: list[str] = []
         self._streams_open = 2
         self._news = threading.Condition()
         self._child = subprocess.Popen(
@@ -59,8 +60,8 @@ class Process:
         assert self._child.stdout is not None
         assert self._child.stderr is not None
         self._readers = [
-            threading.Thread(target=self._read, args=(stream,), daemon=True)
-            for stream in (self._child.stdout, self._child.stderr)
+            threading.Thread(target=self._read, args=streams, daemon=True)
+            for streams in ((self._child.stdout, self._said), (self._child.stderr, []))
         ]
         for reader in self._readers:
             reader.start()
@@ -92,9 +93,15 @@ class Process:
 
     @property
     def lines(self) -> list[str]:
-        """What it has said so far, both streams, in the order of arrival."""
+        """Lines of both streams so far, in the order in which they arrived."""
         with self._news:
             return list(self._lines)
+
+    @property
+    def said(self) -> list[str]:
+        """The lines of its stdout: on a loaded machine those of stderr may arrive later."""
+        with self._news:
+            return list(self._said)
 
     def wait_for(
         self,
@@ -167,12 +174,13 @@ class Process:
                 self._child.stdin.close()
         return code
 
-    def _read(self, stream: IO[str]) -> None:
+    def _read(self, stream: IO[str], own: list[str]) -> None:
         with stream:
             for line in stream:
                 with self._news:
                     assert len(self._lines) < LINES_MAX, "a child that talks without end"
                     self._lines.append(line.rstrip("\n"))
+                    own.append(self._lines[-1])
                     self._news.notify_all()
         with self._news:
             self._streams_open -= 1
