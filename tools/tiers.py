@@ -41,7 +41,8 @@ class Tier:
     arguments: tuple[str, ...]
     parallel: bool = False
     jobs_more: int = 0
-    """Test processes beyond those that are asked for: its tests wait for threads and disks."""
+    """Test processes beyond those that are asked for: its tests wait for threads, disks, starts,
+    and have no short deadline."""
     compares: bool = False
     """Its tests want the reports of the tiers before it: what passes without a planted bug."""
     why_not: Callable[[], str | None] = lambda: None
@@ -84,6 +85,7 @@ TIERS = (
             *(f"--ignore={folder}" for folder in (PLANTED, *SIMULATED)),
         ),
         parallel=True,
+        jobs_more=1,
     ),
     Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True, beside=True),
     Tier("clients", ("-m", "clients and not spark"), parallel=True, mark="clients"),
@@ -91,6 +93,7 @@ TIERS = (
         "spark",
         ("-m", "spark", "--dist", "loadgroup"),
         parallel=True,
+        jobs_more=1,
         why_not=why_no_java,
         mark="spark",
     ),
