@@ -8,6 +8,7 @@ writes.
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,15 @@ def test_every_client_reads_exactly_what_another_wrote(
     topic = f"{producer}-{codec}"
     create_topic(bootstrap, topic, PARTITIONS)
 
-    sent = run_client("produce", producer, bootstrap, topic, tmp_path / "sent", "--codec", codec)
-    read = {
-        consumer: run_client("consume", consumer, bootstrap, topic, tmp_path / consumer)
-        for consumer in CLIENTS
-    }
+    of_topic = (bootstrap, topic)
+    with run_client("produce", producer, *of_topic, tmp_path / "sent", "--codec", codec) as client:
+        sent = hashed(client)
+    with ExitStack() as stack:
+        consumers = {
+            name: stack.enter_context(run_client("consume", name, *of_topic, tmp_path / name))
+            for name in CLIENTS
+        }
+        read = {name: hashed(consumer) for name, consumer in consumers.items()}
 
     assert sent.startswith(f"records={RECORDS} ")
     for consumer, found in read.items():
@@ -52,13 +57,18 @@ def test_every_client_reads_exactly_what_another_wrote(
         )
 
 
-def run_client(action: str, client: str, bootstrap: str, topic: str, out: Path, *more: str) -> str:
+def run_client(
+    action: str, client: str, bootstrap: str, topic: str, out: Path, *more: str
+) -> Process:
     arguments = (
         *("tests.clients.three_clients", action, "--client", client, "--bootstrap", bootstrap),
         *("--topic", topic, "--records", str(RECORDS), "--out", str(out)),
     )
-    with Process([*arguments, *more]) as process:
-        return process.wait_for("^records=.* sha256=.*", deadline_s=DEADLINE_S)[0]
+    return Process([*arguments, *more])
+
+
+def hashed(client: Process) -> str:
+    return client.wait_for("^records=.* sha256=.*", deadline_s=DEADLINE_S)[0]
 
 
 def first_difference(sent: Path, read: Path) -> str:
