@@ -1,6 +1,7 @@
 """Segments that were damaged behind the log's back: reported by chain and seq, the rest goes on."""
 
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,10 +70,9 @@ def remove(path: Path) -> None:
     path.unlink()
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """A stopped log: topic `hurt` in three segments or more, topic `kept` in others."""
-    directory = tmp_path / "log"
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("filled") / "log"
     with start_broker(str(directory)) as broker:
         bootstrap = bootstrap_of(broker)
         for part in PARTS:
@@ -80,6 +80,12 @@ def log(tmp_path: Path) -> Path:
         write(bootstrap, "kept", OTHERS)
         stop(broker)
     return directory
+
+
+@pytest.fixture
+def log(filled: Path, tmp_path: Path) -> Path:
+    """A copy of a stopped log: topic `hurt` in three segments or more, topic `kept` in others."""
+    return Path(shutil.copytree(filled, tmp_path / "log"))
 
 
 def segment_of(log: Path, topic: str, offset: int) -> tuple[Path, int, int]:
