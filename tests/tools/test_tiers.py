@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from tools.java import major_version, why_no_java
-from tools.tiers import TESTS, TIERS, Counts, Tier, begun, failures_in, marked_files, read_report
+from tools.tiers import (
+    TESTS,
+    TIERS,
+    Counts,
+    Tier,
+    begun,
+    failures_in,
+    marked_files,
+    read_report,
+    run_tiers,
+)
 
 REPORT = """<?xml version="1.0" encoding="utf-8"?>
 <testsuites name="pytest tests">
@@ -81,6 +91,32 @@ def test_a_tier_beside_others_has_the_lowest_priority_and_is_counted(
     assert lines[0].startswith("some       1 passed, 1 failed in ")
     assert lines[0].endswith(" s beside others")
     assert "assert 19 == 20" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_tier_beside_the_others_begins_before_the_checks_and_is_counted_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = "def pytest_addoption(parser): parser.addoption('--first-daily-seed')\n"
+    (tmp_path / "conftest.py").write_text(options)
+    (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
+    arguments = ("-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path))
+    tiers = (
+        Tier("first", arguments, beside=True),
+        Tier("absent", arguments, why_not=lambda: "no such thing"),
+        Tier("second", arguments),
+    )
+    monkeypatch.setattr("tools.tiers.REPORTS", tmp_path)
+    monkeypatch.setattr("tools.tiers.TIERS", tiers)
+    monkeypatch.setattr("tools.tiers.CHECKS", ("help",))
+
+    ran = run_tiers(None, 2, 0)
+
+    assert ran.total == Counts(passed=2)
+    assert ran.not_run == ["absent"]
+    assert [line.split()[0] for line in ran.lines] == ["absent", "help", "second", "first"]
+    printed = capfd.readouterr().out
+    assert printed.index("--- first: beside") < printed.index("help       ok")
 
 
 def test_the_sum_of_counts_always_names_passed_and_failed() -> None:
