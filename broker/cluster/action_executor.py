@@ -1,11 +1,11 @@
 """Carries out the controller's actions: one call per kind of action, each repeatable."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from broker.cluster.decisions.placement import Successors
-from broker.cluster.decisions.row_steps import fence_broker, reassign, remove_orphan
+from broker.cluster.decisions.row_steps import fence_broker, reassign
 from broker.cluster.decisions.view import (
     Action,
     DeleteTopic,
@@ -21,6 +21,8 @@ from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
+from logstore.protocol.disposal import Ruling
+from logstore.protocol.orphans import remove_orphans
 from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
 from logstore.protocol.topics import UnknownTopic, delete_topic
@@ -75,28 +77,36 @@ class ActionExecutor:
                     return  # another broker was faster
                 self.counts.deletions += 1
                 await self._log.publish([FeedChange(topic, topic_id)])
-            case RemoveOrphan(topic_id, partition):
-                await self._require_half_done(topic_id)
-                logger.warning(
-                    "removing the row of a partition without a topic: topic_id=%s partition=%d",
-                    topic_id.hex(),
-                    partition,
-                )
-                await self._runner.run(remove_orphan(action))
-                self.counts.orphans += 1
+            case RemoveOrphan(topic_id, rows):
+                await self._remove_orphans(topic_id, rows)
             case StepDown():
                 raise AssertionError("only who holds the lease can step down")
 
+    async def _remove_orphans(self, topic_id: bytes, rows: Mapping[int, PartitionRow]) -> None:
+        if topic_id in self._led:
+            raise Refused(self._led[topic_id])
+        logger.warning(
+            "removing the rows of partitions without a topic: topic_id=%s partitions=%d",
+            topic_id.hex(),
+            len(rows),
+        )
+        ruling = await self._runner.run(remove_orphans(self._log.cluster_id, topic_id, rows))
+        if ruling is not None:
+            self._check_half_done(topic_id, ruling)
+            self.counts.orphans += len(rows)
+
     async def _require_half_done(self, topic_id: bytes) -> None:
         """Raises `Refused` where other rows of the topic were lost. Chains are asked once."""
-        refusal = self._led.get(topic_id)
-        if refusal is None:
-            ruling = await self._runner.run(judge_half_done(self._log.cluster_id, topic_id))
-            if ruling.may:
-                return
+        if topic_id in self._led:
+            raise Refused(self._led[topic_id])
+        ruling = await self._runner.run(judge_half_done(self._log.cluster_id, topic_id))
+        self._check_half_done(topic_id, ruling)
+
+    def _check_half_done(self, topic_id: bytes, ruling: Ruling) -> None:
+        if not ruling.may:
             refusal = f"rows of topic {topic_id.hex()} are lost: {ruling.why}; run: logstore fsck"
             self._led[topic_id] = refusal
-        raise Refused(refusal)
+            raise Refused(refusal)
 
     # Takeover
 

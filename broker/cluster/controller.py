@@ -231,7 +231,7 @@ def _key(action: Action) -> Hashable:
             return "reminder", place.topic, place.partition
         case DeleteTopic(topic, topic_id):
             return "deletion", topic, topic_id.hex()
-        case RemoveOrphan(topic_id, partition):
-            return "orphan", topic_id.hex(), partition
+        case RemoveOrphan(topic_id):
+            return "orphans", topic_id.hex()
         case _:
             return type(action).__name__

@@ -137,6 +137,7 @@ class Log:
     def _new_topic_changes(self) -> TopicChanges:
         return TopicChanges(
             self.runner,
+            self.cluster_id,
             self.me.broker,
             self.writer,
             self._catalog,

@@ -14,7 +14,13 @@ from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.topic_change import create_partitions
-from logstore.protocol.topics import UnknownTopic, create_topic, delete_topic
+from logstore.protocol.topics import (
+    RowsRemoved,
+    UnknownTopic,
+    create_topic,
+    delete_topic,
+    drop_lacking_topic,
+)
 from logstore.protocol.view import RegistryUpdate
 from logstore.runners.step_runner import StepRunner
 
@@ -27,6 +33,7 @@ class TopicChanges:
     def __init__(
         self,
         runner: StepRunner,
+        cluster_id: bytes,
         broker: int,
         writer: ChainWriter,
         catalog: Catalog,
@@ -41,6 +48,7 @@ class TopicChanges:
         what follows leadership changes and changed rows, and publication to other brokers.
         """
         self._runner = runner
+        self._cluster_id = cluster_id
         self._broker = broker
         self._writer = writer
         self._catalog = catalog
@@ -61,10 +69,15 @@ class TopicChanges:
     ) -> Topic:
         """`assignments` are the brokers of each partition, its leader first; else all is ours.
 
-        Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, or as the registry.
+        Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, `RowsRemoved`, or as
+        the registry.
         """
         rows = self._new_rows(assignments or [(self._broker,)] * partitions)
-        new = await self._runner.run(create_topic(name, rows, configs, replicas=replicas))
+        try:
+            new = await self._runner.run(create_topic(name, rows, configs, replicas=replicas))
+        except RowsRemoved as removed:
+            await self._runner.run(drop_lacking_topic(self._cluster_id, name, removed.topic_id))
+            raise
         numbered = enumerate(new.partitions)
         led = {TopicPartition(new.row.topic_id, number): row for number, row in numbered}
         update = RegistryUpdate(0, {name: new.row}, led)

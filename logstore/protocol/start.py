@@ -18,23 +18,24 @@ from dataclasses import dataclass, field
 from logstore.errors import ConditionFailed, Refused
 from logstore.formats.broker_row import BROKER, Address, BrokerRow, BrokerStatus
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
-from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Comparison, Condition, RowAbsent
+from logstore.protocol.disposal import Ruling
 from logstore.protocol.metadata import read_partition_row, read_partition_rows, read_topics
 from logstore.protocol.old_registry import compare_with_log
 from logstore.protocol.opening import OLD_REGISTRY, Opened, open_chain
-from logstore.protocol.steps import DeleteRow, GetRow, PutRow, QueryRows, Steps, Wait
+from logstore.protocol.orphans import remove_orphans
+from logstore.protocol.steps import GetRow, PutRow, QueryRows, Steps, Wait
 from logstore.protocol.takeover import Known, PartlyTaken, RecoveredPartition, Successor, take_over
 from logstore.protocol.topics import (
     UnknownTopic,
     delete_partition_rows,
     delete_topic,
+    drop_lacking_topic,
     forget_deleted,
 )
 from logstore.protocol.view import RegistryUpdate, read_everything
-from logstore.protocol.witnesses import judge_half_done
 
 LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
@@ -212,24 +213,30 @@ def _clear_away(cluster_id: bytes, recovered: Recovered) -> Steps[dict[str, Topi
                 yield from delete_topic(name, topic.topic_id)
             del topics[name]
     live = {topic.topic_id for topic in topics.values()}
-    for topic_id in sorted({key[0] for key in recovered} - live):
-        yield from _require_half_done(cluster_id, topic_id, f"the row of topic {topic_id.hex()}")
-    for topic_id, partition in [key for key in recovered if key[0] not in live]:
-        del recovered[TopicPartition(topic_id, partition)]
-        try:
-            pk, sk = (
-                partition_pk(topic_id, partition),
-                partition_sk(topic_id, partition),
-            )
-            yield DeleteRow(pk, sk, [])
-        except ConditionFailed:
-            pass  # deleted just above
+    for topic_id in sorted({key.topic_id for key in recovered} - live):
+        mine = {key.partition: one.row for key, one in recovered.items() if key[0] == topic_id}
+        ruling = yield from remove_orphans(cluster_id, topic_id, mine)
+        if ruling is None:
+            topics |= yield from _live_topics(topic_id)
+            continue
+        _check_half_done(ruling, f"the row of topic {topic_id.hex()}")
+        for partition in mine:
+            del recovered[TopicPartition(topic_id, partition)]
     return topics
 
 
-def _require_half_done(cluster_id: bytes, topic_id: bytes, lacking: str) -> Steps[None]:
+def _live_topics(topic_id: bytes) -> Steps[dict[str, TopicRow]]:
+    """The topic by name, unless it is gone again."""
+    topics = yield from read_topics()
+    return {
+        name: topic
+        for name, topic in topics.items()
+        if topic.topic_id == topic_id and topic.status is TopicStatus.LIVE
+    }
+
+
+def _check_half_done(ruling: Ruling, lacking: str) -> None:
     """Raises `Refused` where rows were lost, and not left by a creation or deletion that died."""
-    ruling = yield from judge_half_done(cluster_id, topic_id)
     if not ruling.may:
         raise Refused(f"the registry lacks {lacking}: {ruling.why}: {OLD_REGISTRY}")
 
@@ -253,9 +260,9 @@ def _settle(cluster_id: bytes, topics: dict[str, TopicRow], recovered: Recovered
                     is_settled = False  # deleted since the topics were read
                     break
                 what = f"the row of partition {key[1]} of topic {name}"
-                yield from _require_half_done(cluster_id, topic.topic_id, what)
-                with suppress(UnknownTopic):
-                    yield from delete_topic(name, topic.topic_id)
+                _check_half_done(
+                    (yield from drop_lacking_topic(cluster_id, name, topic.topic_id)), what
+                )
                 del topics[name]
                 for recovered_key in set(mine) - set(lacking):
                     del recovered[recovered_key]

@@ -3,7 +3,7 @@
 The topic row is the commit point: written last on creation and growth, changed first on deletion.
 It is recorded in the store too, in case the registry is lost: `formats.topic_record`. Incomplete
 deletions, and partition rows without a topic, are removed by the controller, or at the start of a
-broker that is alone.
+broker that is alone; so a creation looks at its partition rows once more (`protocol.orphans`).
 
 The row of a deleted topic stays for an hour. A put that was given up as lost may land seconds
 later; where it asks only that no row be there, it would bring the topic back.
@@ -34,6 +34,8 @@ from logstore.formats.topic_record import (
 )
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Comparison, Condition, Row, RowAbsent, RowExists
+from logstore.protocol.disposal import Ruling
+from logstore.protocol.orphans import keep_rows
 from logstore.protocol.put import create_equal
 from logstore.protocol.steps import (
     BelievedMs,
@@ -50,6 +52,7 @@ from logstore.protocol.steps import (
     UpdateRow,
 )
 from logstore.protocol.walk import get_retrying
+from logstore.protocol.witnesses import judge_half_done
 
 NAME_LENGTH_MAX = 249
 PARTITIONS_MAX = 10_000
@@ -70,6 +73,18 @@ class BadTopicName(Invalid): ...
 
 
 class BadPartitionCount(Invalid): ...
+
+
+class RowsRemoved(Retryable):
+    """A creation was suspended for so long that its partitions were cleared away: it failed."""
+
+    def __init__(self, name: str, topic_id: bytes) -> None:
+        super().__init__(
+            f"partitions of the topic were removed while it was created: name={name} "
+            f"topic_id={topic_id.hex()}; try again"
+        )
+        self.name = name
+        self.topic_id = topic_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +112,10 @@ def check_partition_count(partitions: int) -> None:
 def create_topic(
     name: str, rows: Sequence[PartitionRow], configs: Mapping[str, str], *, replicas: int = 1
 ) -> Steps[NewTopic]:
-    """`rows` name the leader of each partition and its open chain. Raises `TopicExists`."""
+    """`rows` name the leader of each partition and its open chain.
+
+    Raises `TopicExists`; `RowsRemoved` where a start or a controller took it for one that died.
+    """
     check_topic_name(name)
     check_partition_count(len(rows))
     place = yield from _free_place(name)
@@ -114,6 +132,8 @@ def create_topic(
             with suppress(Unavailable):  # harmless: it was never born
                 yield Delete(record_key(topic_id, FIRST_VERSION))
             raise TopicExists(f"topic exists: name={name}") from failed
+    if not (yield from keep_rows(topic_id, len(rows))):
+        raise RowsRemoved(name, topic_id)
     return NewTopic(topic, list(rows))
 
 
@@ -197,6 +217,15 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
         yield UpdateRow(TOPIC, name, gone, same_life)
     except ConditionFailed:
         pass  # another deletion is in progress or done: the result is the same
+
+
+def drop_lacking_topic(cluster_id: bytes, name: str, topic_id: bytes) -> Steps[Ruling]:
+    """Delete a topic that lacks rows of partitions, unless chains say that it was led."""
+    ruling = yield from judge_half_done(cluster_id, topic_id)
+    if ruling.may:
+        with suppress(UnknownTopic):
+            yield from delete_topic(name, topic_id)
+    return ruling
 
 
 def delete_partition_rows(topic_id: bytes, partitions: int) -> Steps[None]:

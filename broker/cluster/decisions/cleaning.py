@@ -44,10 +44,12 @@ def clean(inventory: Inventory, first_seen: FirstSeen, now_s: float) -> list[Act
         if first_seen.age_s((fact, topic.topic_id), now_s) >= grace_s:
             actions.append(DeleteTopic(name, topic.topic_id, reason, lacks_rows=fact == "lacking"))
     known = {topic.topic_id for topic in inventory.topics.values()}
+    orphans: defaultdict[bytes, dict[int, PartitionRow]] = defaultdict(dict)
     for (topic_id, partition), row in inventory.rows.items():
         if topic_id in known:
             continue
         if first_seen.age_s(("orphan", topic_id, partition), now_s) >= ORPHAN_GRACE_S:
-            actions.append(RemoveOrphan(topic_id, partition, row))
+            orphans[topic_id][partition] = row
+    actions += [RemoveOrphan(topic_id, rows) for topic_id, rows in orphans.items()]
     first_seen.end_pass()
     return actions

@@ -1,16 +1,14 @@
 """Reads and conditional changes of rows that the controller makes: steps, each with one outcome."""
 
-from contextlib import suppress
-
 from broker.cluster.decisions.cleaning import Inventory
-from broker.cluster.decisions.view import PlacedPartition, RemoveOrphan
+from broker.cluster.decisions.view import PlacedPartition
 from logstore.errors import ConditionFailed
 from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import Comparison, Condition, Row
 from logstore.protocol.metadata import read_partition_rows, read_topics
-from logstore.protocol.steps import DeleteRow, GetRow, QueryRows, Steps, UpdateRow
+from logstore.protocol.steps import GetRow, QueryRows, Steps, UpdateRow
 
 CHANGED = ("replicas", "reassigning", "target")
 
@@ -49,13 +47,6 @@ def reassign(place: PlacedPartition, wanted: PartitionRow) -> Steps[bool]:
     except ConditionFailed:
         return False
     return True
-
-
-def remove_orphan(orphan: RemoveOrphan) -> Steps[None]:
-    pk = partition_pk(orphan.topic_id, orphan.partition)
-    sk = partition_sk(orphan.topic_id, orphan.partition)
-    with suppress(ConditionFailed):  # it has changed: decide again from the row
-        yield DeleteRow(pk, sk, _same_leadership(orphan.row))
 
 
 def _same_leadership(row: PartitionRow) -> list[Condition]:

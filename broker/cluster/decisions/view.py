@@ -125,11 +125,13 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True)
 class RemoveOrphan:
-    """Remove the row of a partition whose topic was never created, as far as chains know."""
+    """Remove partition rows of a topic that was never created, as far as chains know.
+
+    `rows` are those seen, by partition number.
+    """
 
     topic_id: bytes
-    partition: int
-    row: PartitionRow
+    rows: Mapping[int, PartitionRow]
 
 
 Action = TakeOver | Reassign | Remind | StepDown | DeleteTopic | RemoveOrphan

@@ -1,16 +1,13 @@
 """Starting (safety rule 3): a live twin and an old registry are refused, the dead inherited."""
 
 import copy
-import itertools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 
 from logstore.epoch.log import Log
-from logstore.errors import LogstoreError, NotFound, Refused
-from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.errors import NotFound, Refused
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import segment_key
 from logstore.formats.partition_row import partition_pk, partition_pks, partition_sk
@@ -19,16 +16,13 @@ from logstore.formats.topic_record import TOPICS
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.protocol.believed_time import BelievedTime
 from logstore.protocol.start import LEASE_S, BrokerInfo, start
-from logstore.protocol.steps import GetRow, PutRow, QueryRows, Request, Steps
-from logstore.protocol.topics import create_topic, delete_topic
-from logstore.runners.step_runner import outcome_of
 from logstore.testing.audit import audit
-from logstore.testing.scripted import resume
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
 
 T = TypeVar("T")
+
 
 ME = BrokerInfo(1, "localhost", 9092, "", "the lock of 1")
 ELSEWHERE = BrokerInfo(1, "elsewhere", 9092, "", "another lock")
@@ -305,122 +299,6 @@ def test_a_partition_row_lost_beside_sealed_chains_is_no_deletion() -> None:
             await attempt(written, ME)
 
     run(scenario())
-
-
-@pytest.mark.parametrize("deletion_requests", range(2, 6))
-def test_a_topic_that_is_deleted_during_a_start_is_no_loss(deletion_requests: int) -> None:
-    """By another start that overtook it and leads the topic; the deletion has come so far."""
-
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False):
-            pass
-        identity = await written._identity()
-        rows = partition_pks()
-        starting = await stopped(
-            written,
-            start(identity.cluster_id, ME),
-            lambda made: isinstance(made, QueryRows) and made.pk == BROKER,
-        )
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            await written.write(log, topic.leaders[0], [EPOCH_MS])
-            starting = await stopped(
-                written, starting, lambda made: isinstance(made, GetRow) and made.pk in rows
-            )
-            made = itertools.count(1)
-            deleting = await stopped(
-                written,
-                delete_topic("orders", topic.topic_id),
-                lambda _: next(made) > deletion_requests,
-            )
-            started = await written.runner.run(starting)
-            assert started.update.topics.get("orders") is None
-            await written.runner.run(deleting)
-
-    run(scenario())
-
-
-def test_a_topic_that_is_created_again_during_a_start_is_another_one() -> None:
-    """The start was overtaken, and nothing was lost: it says the former, not the latter."""
-
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False):
-            pass
-        identity = await written._identity()
-        rows = partition_pks()
-        starting = await stopped(
-            written,
-            start(identity.cluster_id, ME),
-            lambda made: isinstance(made, QueryRows) and made.pk == BROKER,
-        )
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            await written.write(log, topic.leaders[0], [EPOCH_MS])
-            starting = await stopped(
-                written, starting, lambda made: isinstance(made, GetRow) and made.pk in rows
-            )
-            await written.runner.run(delete_topic("orders", topic.topic_id))
-            await written.runner.run(create_topic("orders", topic.rows, {}))
-            with pytest.raises(Refused, match="was started twice at once"):
-                await written.runner.run(starting)
-
-    run(scenario())
-
-
-async def stopped(
-    written: WrittenLog, steps: Steps[T], before: Callable[[Request], bool]
-) -> Steps[T]:
-    """The rest of `steps` from the first request that is `before`, which is not performed yet."""
-    request = next(steps)
-    while not before(request):
-        answer = await outcome_of(written.runner._perform(request))
-        failed = isinstance(answer, LogstoreError)
-        request = steps.throw(answer) if failed else steps.send(answer)
-    return resume(steps, request)
-
-
-def test_a_start_that_was_overtaken_by_another_is_refused() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False):
-            pass
-        identity = await written._identity()
-        slow = start(identity.cluster_id, ME)
-        request = next(slow)
-        answers = 0
-        while answers < 2:
-            request = slow.send(await written.runner._perform(request))
-            answers += 1
-        await attempt(written, ME)
-        with pytest.raises(Refused, match="started twice"):
-            await written.runner.run(resume(slow, request))
-
-    run(scenario())
-
-
-def test_a_start_that_was_overtaken_leaves_the_row_to_the_other() -> None:
-    async def scenario() -> tuple[int, int]:
-        written = WrittenLog()
-        async with written.life(clean=False):
-            pass
-        identity = await written._identity()
-        slow = start(identity.cluster_id, ME)
-        request = next(slow)
-        while not (isinstance(request, PutRow) and request.pk == BROKER):
-            request = slow.send(await written.runner._perform(request))
-        await attempt(written, ME)
-        before = at_once(written.rows.get(BROKER, "1"))
-        with pytest.raises(Refused, match="started twice"):
-            await written.runner.run(resume(slow, request))
-        after = at_once(written.rows.get(BROKER, "1"))
-        assert before is not None
-        assert after is not None
-        return BrokerRow.of(before).epoch, BrokerRow.of(after).epoch
-
-    before, after = run(scenario())
-    assert before == after
 
 
 def test_everything_drawn_stays_drawn() -> None:

@@ -1,33 +1,38 @@
 """Creating and deleting topics: one outcome or the other, wherever the broker dies."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed
-from logstore.formats.partition_row import PartitionRow
+from logstore.formats.partition_row import PartitionRow, partition_pks
 from logstore.formats.topic_record import record_key
 from logstore.formats.topic_row import TOPIC
-from logstore.ports.registry import RowAbsent
+from logstore.ports.registry import Condition, Registry, Row, RowAbsent
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.steps import PutRow, Steps, UpdateRow
 from logstore.protocol.topics import (
     DELETED_KEPT_MS,
     BadPartitionCount,
     BadTopicName,
+    RowsRemoved,
     TopicExists,
     UnknownTopic,
     check_partition_count,
     check_topic_name,
     create_topic,
     delete_topic,
+    drop_lacking_topic,
 )
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog
 
-STEPS_MAX = 6
+STEPS_MAX = 7
 
 
 async def first_steps(written: WrittenLog, steps: Steps[object], count: int) -> bool:
@@ -50,16 +55,17 @@ def test_a_creation_that_dies_anywhere_leaves_a_topic_or_nothing(count: int) -> 
         async with written.life(clean=False) as log:
             steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
             finished = await first_steps(written, steps, count)
+        is_there = count >= 4  # its row is
         async with written.life() as log:
             topics = await written.runner.run(read_topics())
             rows = await written.runner.run(read_partition_rows())
-            assert list(log.topics) == list(topics) == (["orders"] if finished else [])
-            assert len(rows) == (3 if finished else 0)
-            if not finished:
+            assert list(log.topics) == list(topics) == (["orders"] if is_there else [])
+            assert len(rows) == (3 if is_there else 0)
+            if not is_there:
                 await log.create_topic("orders", 3, {})
             await written.write(log, log.topics["orders"].leaders[2], [EPOCH_MS])
         assert audit(written.objects, written.rows).violations == []
-        assert finished == (count >= 4)
+        assert finished == (count >= 5)
 
     run(scenario())
 
@@ -232,3 +238,52 @@ def test_names_that_kafka_takes_are_taken(name: str) -> None:
 def test_a_topic_has_a_sensible_number_of_partitions(count: int) -> None:
     with pytest.raises(BadPartitionCount):
         check_partition_count(count)
+
+
+class RowsGone:
+    """A registry whose partition rows are cleared away before the first topic row is put."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._is_over = False
+
+    async def put_if(self, pk: str, sk: str, row: Row, *conditions: Condition) -> None:
+        if pk == TOPIC and not self._is_over:
+            self._is_over = True
+            for partition_pk in partition_pks():
+                for partition_sk, _ in await self._registry.query(partition_pk):
+                    await self._registry.delete_if(partition_pk, partition_sk)
+        await self._registry.put_if(pk, sk, row, *conditions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._registry, name)
+
+
+def test_a_creation_whose_partitions_were_cleared_away_can_be_asked_again() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        registry: Any = RowsGone(written.runner.registry)
+        async with written.life(runner=replace(written.runner, registry=registry)) as log:
+            with pytest.raises(RowsRemoved, match="try again"):
+                await log.create_topic("orders", 2, {})
+            assert await written.runner.run(read_topics()) == {}
+            topic = await log.create_topic("orders", 2, {})
+            await written.write(log, topic.leaders[1], [EPOCH_MS])
+        assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
+def test_a_topic_that_lacks_a_row_and_was_led_is_not_dropped() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            identity = await written._identity()
+            ruling = await written.runner.run(
+                drop_lacking_topic(identity.cluster_id, "orders", topic.topic_id)
+            )
+            assert not ruling.may
+            assert list(await written.runner.run(read_topics())) == ["orders"]
+
+    run(scenario())

@@ -64,7 +64,7 @@ def test_partitions_whose_topic_never_came_are_removed() -> None:
 
     assert clean(inventory, first_seen, 0.0) == []
     assert clean(inventory, first_seen, ORPHAN_GRACE_S - 1) == []
-    assert clean(inventory, first_seen, ORPHAN_GRACE_S) == [RemoveOrphan(OTHER, 0, ROW)]
+    assert clean(inventory, first_seen, ORPHAN_GRACE_S) == [RemoveOrphan(OTHER, {0: ROW})]
 
 
 def test_a_topic_that_came_after_all_keeps_its_partitions() -> None:

@@ -8,9 +8,8 @@ from broker.cluster.decisions.row_steps import (
     read_chains,
     read_inventory,
     reassign,
-    remove_orphan,
 )
-from broker.cluster.decisions.view import PlacedPartition, RemoveOrphan
+from broker.cluster.decisions.view import PlacedPartition
 from logstore.formats.broker_row import BROKER
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
@@ -80,21 +79,6 @@ def test_a_row_that_is_gone_is_not_made_again() -> None:
 
         assert not await registry.runner.run(reassign(PLACE, WANTED))
         assert await registry.row() is None
-
-    run(story())
-
-
-def test_an_orphan_is_removed_only_as_it_was_seen() -> None:
-    async def story() -> None:
-        registry = Registry()
-        orphan = RemoveOrphan(TOPIC_ID, 0, SEEN)
-        await registry.put(SEEN.taken_by(broker=2, chain=12, start=0))
-        await registry.runner.run(remove_orphan(orphan))
-        assert await registry.row() is not None
-        await registry.put(SEEN)
-        await registry.runner.run(remove_orphan(orphan))
-        assert await registry.row() is None
-        await registry.runner.run(remove_orphan(orphan))
 
     run(story())
 
