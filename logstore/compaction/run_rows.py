@@ -13,7 +13,7 @@ from logstore.errors import ConditionFailed
 from logstore.formats.compaction_row import COMPACTION, CompactionRow, RunStatus, TopicCut, pack_cut
 from logstore.formats.table_row import TABLE, TableRow, pack_ends
 from logstore.ports.registry import Comparison, Row, RowAbsent, RowExists
-from logstore.protocol.steps import DeleteRow, PutRow, QueryRows, Steps, StoreMs, UpdateRow
+from logstore.protocol.steps import DeleteRow, GraceStartMs, PutRow, QueryRows, Steps, UpdateRow
 
 RUNS_KEPT = 20
 """Rows of ended runs that stay, for people to look at."""
@@ -104,7 +104,7 @@ def note_on_table_pointer(topic_id: bytes, **sets: int | str) -> Steps[None]:
 
 def note_topic_gone(topic_id: bytes) -> Steps[None]:
     """Stamped by the store: the clock of this host may be behind those of later runs."""
-    seen_ms: int = yield StoreMs()
+    seen_ms: int = yield GraceStartMs()
     yield from note_on_table_pointer(topic_id, gone_ms=seen_ms)
 
 

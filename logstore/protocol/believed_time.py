@@ -21,9 +21,11 @@ warns about it. Nothing measures the time between two boots (`boot`), so it must
 
 Stored timestamps come from the wall clock (`NowMs`): a timestamp that is too high only delays.
 Ages are judged by `BelievedMs`. If a timestamp that is too low is harmful too, `StoreMs` is used:
-the store's own time, independent of the wall clock; on a directory the wall clock.
+the store's own time, independent of the wall clock; on a directory the wall clock. If it is only
+too low that is harmful, `GraceStartMs`: on a directory not below the pace, which a wall clock that
+was set back does not hold up.
 
-    trim point            a low stamp would shorten its grace
+    trim point, deletion  a low stamp would shorten its grace
     opening of a chain    a high one would make the chain forget producers that it inherits, a low
                           one would make the next chain forget producers of this one
 
@@ -115,6 +117,12 @@ class BelievedTime:
         """The time of the store, which was asked. In a directory: that of the wall clock."""
         return now.wall_ms if self.has_no_store_clock else self._by_store(now)
 
+    def grace_start_ms(self, now: ClockReading) -> int:
+        """The time from which a grace runs; on a directory after `now_ms`."""
+        if self._pace is None:
+            return self.store_ms(now)
+        return max(now.wall_ms, self._pace.time_ms + self._pace.passed_ms(now.monotonic_s))
+
     @property
     def has_no_store_clock(self) -> bool:
         """Whether the store is a directory, which stamps by the clock of this host."""
@@ -145,7 +153,7 @@ class BelievedTime:
             before_ms, passed_ms = self._pace.time_ms, self._pace.passed_ms(now.monotonic_s)
             catch_up_ms = min(passed_ms * (PACE - 1), CATCH_UP_MAX_MS)
             believed_ms = min(believed_ms, before_ms + passed_ms + catch_up_ms)
-            self._pace = _Anchor(max(before_ms, believed_ms), now.monotonic_s)
+            self._pace = _Anchor(max(before_ms + passed_ms, believed_ms), now.monotonic_s)
         self.ahead_ms = max(0, now.wall_ms - believed_ms)
         return believed_ms
 
@@ -191,6 +199,13 @@ def store_now(believed: BelievedTime) -> Steps[int]:
         now_ms: int = yield NowMs()
         return now_ms
     return believed.store_ms((yield from _moment_with_store(believed)))
+
+
+def grace_start(believed: BelievedTime) -> Steps[int]:
+    """Milliseconds since 1970. Raises as `believed_now`."""
+    if believed.has_no_store_clock:
+        yield from believed_now(believed)
+    return believed.grace_start_ms((yield from _moment_with_store(believed)))
 
 
 def _moment_with_store(believed: BelievedTime) -> Steps[ClockReading]:

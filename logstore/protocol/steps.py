@@ -140,6 +140,14 @@ class StoreMs:
 
 
 @dataclass(frozen=True, slots=True)
+class GraceStartMs:
+    """Milliseconds since 1970 from which a period runs until something is deleted.
+
+    As `StoreMs`; where the store is a directory, a wall clock that was set back does not count.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class DrawNonce:
     """16 random bytes."""
 
@@ -172,6 +180,7 @@ Request = (
     | MonotonicS
     | BelievedMs
     | StoreMs
+    | GraceStartMs
     | DrawNonce
     | Gather
 )

@@ -44,11 +44,11 @@ from logstore.protocol.steps import (
     DrawNonce,
     Gather,
     GetRow,
+    GraceStartMs,
     NowMs,
     PutRow,
     QueryRows,
     Steps,
-    StoreMs,
     UpdateRow,
 )
 from logstore.protocol.walk import get_retrying
@@ -208,7 +208,7 @@ def delete_topic(name: str, topic_id: bytes) -> Steps[None]:
         yield UpdateRow(TOPIC, name, {"status": TopicStatus.DELETING.value}, same_life)
         yield from delete_partition_rows(topic_id, topic.partitions)
         version = yield from _record_deletion(name, topic)
-        now_ms: int = yield StoreMs()
+        now_ms: int = yield GraceStartMs()
         gone: Row = {
             "status": TopicStatus.DELETED.value,
             "version": version,

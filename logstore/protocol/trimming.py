@@ -31,7 +31,7 @@ from logstore.protocol.lookup import IndexCache, checkpoints_of
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.seal import read_chain_row
-from logstore.protocol.steps import BelievedMs, GetRow, NowMs, QueryRows, Steps, StoreMs
+from logstore.protocol.steps import BelievedMs, GetRow, GraceStartMs, NowMs, QueryRows, Steps
 from logstore.protocol.trim import (
     Hold,
     HoldReason,
@@ -178,7 +178,7 @@ class Trimmer:
                 trim = yield from self._highest(cache, epoch, row, needs, topics)
                 if not is_trim_point(row, trim):
                     return
-                stamp_ms: int = yield StoreMs()
+                stamp_ms: int = yield GraceStartMs()
                 if (yield from publish_trim(epoch, row, trim, stamp_ms)):
                     done.published[epoch] = trim
                     done.waiting += 1

@@ -47,7 +47,7 @@ from logstore.protocol.seal import seal_at_end
 from logstore.protocol.steps import (
     DeleteRow,
     GetRow,
-    NowMs,
+    GraceStartMs,
     PutRow,
     QueryRows,
     Steps,
@@ -399,7 +399,7 @@ def _write_rows(
         return
     for key in gone:
         yield from _remove((partition_pk(*key), partition_sk(*key)), old.partitions[key])
-    now_ms: int = yield NowMs()
+    now_ms: int = yield GraceStartMs()
     for change in changes:
         if change.place[0] == CHAIN:
             yield from _write(change._replace(row={**change.row, "trim_ms": now_ms}))

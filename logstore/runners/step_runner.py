@@ -15,7 +15,7 @@ from logstore.errors import LogstoreError, NotFound
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.registry import Registry, Row
-from logstore.protocol.believed_time import BelievedTime, believed_now, store_now
+from logstore.protocol.believed_time import BelievedTime, believed_now, grace_start, store_now
 from logstore.protocol.steps import (
     BackOff,
     BelievedMs,
@@ -27,6 +27,7 @@ from logstore.protocol.steps import (
     Get,
     GetRange,
     GetRow,
+    GraceStartMs,
     ListKeys,
     ModifiedMs,
     MonotonicS,
@@ -82,6 +83,19 @@ class StepRunner:
                 return await self.clock.sleep_s(pause_s(attempt, self.rng))
             case Wait(seconds):
                 return await self.clock.sleep_s(seconds)
+            case NowMs() | MonotonicS() | BelievedMs() | StoreMs() | GraceStartMs():
+                return await self._read_time(request)
+            case DrawNonce():
+                return self.draw_nonce()
+            case Gather(steps):
+                return await self._together(steps)
+            case _:
+                return await self._perform_row(request)
+
+    async def _read_time(
+        self, request: NowMs | MonotonicS | BelievedMs | StoreMs | GraceStartMs
+    ) -> int | float:
+        match request:
             case NowMs():
                 return self.clock.now_ms()
             case MonotonicS():
@@ -90,12 +104,8 @@ class StepRunner:
                 return await self.run(believed_now(self.believed))
             case StoreMs():
                 return await self.run(store_now(self.believed))
-            case DrawNonce():
-                return self.draw_nonce()
-            case Gather(steps):
-                return await self._together(steps)
-            case _:
-                return await self._perform_row(request)
+            case GraceStartMs():
+                return await self.run(grace_start(self.believed))
 
     async def _perform_object(
         self, request: Create | Get | GetRange | Delete | ListKeys | ModifiedMs

@@ -8,6 +8,7 @@ from logstore.protocol.steps import (
     BackOff,
     BelievedMs,
     DrawNonce,
+    GraceStartMs,
     MonotonicS,
     NowMs,
     Request,
@@ -43,7 +44,7 @@ def drive(
         match request:
             case BackOff() | Wait():
                 answer = None
-            case NowMs() | BelievedMs() | StoreMs():
+            case NowMs() | BelievedMs() | StoreMs() | GraceStartMs():
                 answer = now_ms
             case MonotonicS():
                 answer = now_ms / 1000

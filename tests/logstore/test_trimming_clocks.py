@@ -85,3 +85,27 @@ def test_the_table_of_a_topic_that_a_clock_behind_found_gone_stays_as_long() -> 
         assert may_drop_table(Fate.DELETED, TableRow.of(row), "drop", later_ms).may
 
     play(story)
+
+
+def test_a_clock_set_back_and_put_right_shortens_no_grace_on_a_directory() -> None:
+    """The clock of the host is that of the store; its monotonic clock goes on."""
+
+    async def story(written: TrimmedLog) -> None:
+        (key,) = written.records
+        await written.raise_log_start(key, 20)
+        right = replace(written.runner, believed=BelievedTime("this boot"))
+        await right.run(believed_ms())
+        set_back = VirtualClock(EPOCH_MS - 1000 * GRACE_MS)
+        await set_back.sleep_s(10 * GRACE_MS / 1000)
+        written.runner = replace(right, clock=set_back)
+        await right.run(believed_ms())
+        await written.trim(wait_ms=0)
+        written.runner = right
+        before = written.keys(CHAINS)
+        (done,) = await written.trim(wait_ms=GRACE_MS)
+        assert (done.waiting, done.deleted) == (2, {})
+        assert written.keys(CHAINS) == before
+        (done,) = await written.trim()
+        assert done.deleted.keys() == {1, 2}
+
+    play(story)

@@ -14,6 +14,7 @@ from logstore.protocol.believed_time import (
     STAMPS,
     BelievedTime,
     believed_now,
+    grace_start,
 )
 from logstore.protocol.steps import ModifiedMs
 from logstore.registry.memory import MemoryRows
@@ -166,6 +167,38 @@ def test_on_a_directory_a_jump_is_believed_only_as_fast_as_time_is_measured() ->
         bench.clock.wall_ms -= 300 * DAY_MS
         bench.pass_s(HOUR_S)
         assert await asked(process) == bench.clock.wall_ms, "put right"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_on_a_directory_a_grace_begins_no_earlier_than_time_went_on(processes: int) -> None:
+    """The clock was set back by hours and is put right later; in another process of this boot."""
+
+    async def scenario() -> None:
+        bench = Bench(store_has_its_own=False)
+        first = bench.process("boot")
+        await asked(first)
+        bench.clock.wall_ms -= 5 * HOUR_S * 1000
+        for _ in range(3):
+            bench.pass_s(HOUR_S)
+            assert await asked(first) == bench.clock.wall_ms, "it delays"
+        second = first if processes == 1 else bench.process("boot")
+        begin_ms = await second.run(grace_start(second.believed))
+        assert begin_ms == EPOCH_MS + 3 * HOUR_S * 1000
+        bench.clock.wall_ms += 5 * HOUR_S * 1000
+        assert await asked(second) <= begin_ms
+        assert await second.run(grace_start(second.believed)) == begin_ms
+
+    run(scenario())
+
+
+def test_a_grace_begins_at_the_time_of_a_store_that_has_a_clock() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.clock.wall_ms += DAY_MS
+        process = bench.process()
+        assert await process.run(grace_start(process.believed)) == EPOCH_MS
 
     run(scenario())
 
