@@ -42,6 +42,16 @@ def test_after_a_restore_every_acknowledged_record_is_read_at_its_offset(
     assert not found.faults, "\n".join(found.report())
 
 
+def test_what_was_trimmed_without_a_table_is_no_loss_after_a_restore(tmp_path: Path) -> None:
+    """An older registry does not know of the log start that allowed it."""
+    life = live(tmp_path / "life", with_table=False, with_trim=True)
+    assert life.deleted, "nothing was trimmed: the drill proves nothing"
+    found = Drilled()
+    for drill in (Drill("alone"), Drill(LOST, stray=True)):
+        run(life, drill, tmp_path / drill.name, found, {})
+    assert not found.faults, "\n".join(found.report())
+
+
 @pytest.mark.spark
 @pytest.mark.xdist_group("ivy")  # as the demo
 def test_spark_reads_the_same_as_a_consumer_after_a_restore() -> None:

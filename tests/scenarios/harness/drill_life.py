@@ -1,7 +1,8 @@
 """The life of a log before a disaster: what was acknowledged, and copies from every moment of it.
 
+    alone      topic `cut` has records, in a chain of its own    (with trimming, without a table)
     first      topics `kept`, `cut` and `gone` are there, with records
-    second     another broker served, and wrote more
+    second     another broker served, and wrote more; what the chain of `alone` holds is deleted
     moved      what was committed lies in tables             (with a table)
     published  trim points are published                     (with trimming)
     trimmed    what is below them was deleted
@@ -69,16 +70,26 @@ def live(directory: Path, *, with_table: bool, with_trim: bool) -> Life:
     """A life from its beginning to the kill."""
     log = directory / "log"
     life = Life(log, directory / "before-trim", Acknowledged(), {})
+    has_chain_that_goes = with_trim and not with_table
+    if has_chain_that_goes:
+        with start_broker(str(log)) as broker:
+            create_topic(bootstrap_of(broker), "cut", PARTITIONS, KEPT_FOR_EVER)
+            _write(bootstrap_of(broker), "cut", "alone", life.acknowledged)
+            _copy_registry(life, "alone", directory)
+            stop(broker)
     with start_broker(str(log)) as broker:
         bootstrap = bootstrap_of(broker)
         for topic in ("kept", "cut", "gone"):
-            create_topic(bootstrap, topic, PARTITIONS, KEPT_FOR_EVER)
+            if topic != "cut" or not has_chain_that_goes:
+                create_topic(bootstrap, topic, PARTITIONS, KEPT_FOR_EVER)
             _write(bootstrap, topic, "first", life.acknowledged)
         _copy_registry(life, "first", directory)
         stop(broker)
     with start_broker(str(log)) as broker:
         for topic in ("kept", "cut"):
             _write(bootstrap_of(broker), topic, "second", life.acknowledged)
+        if has_chain_that_goes:
+            _delete_records(bootstrap_of(broker), life.acknowledged, ROUND // PARTITIONS)
         _copy_registry(life, "second", directory)
         stop(broker)
     if with_table:
@@ -147,7 +158,13 @@ def _delete(bootstrap: str, acknowledged: Acknowledged) -> None:
     admin.delete_topics(["gone"], request_timeout=START_S)["gone"].result(START_S)
     for number in range(PARTITIONS):
         del acknowledged.values["gone", number]
-        start = len(acknowledged.values["cut", number]) // 2
+    _delete_records(bootstrap, acknowledged, len(acknowledged.values["cut", 0]) // 2)
+
+
+def _delete_records(bootstrap: str, acknowledged: Acknowledged, start: int) -> None:
+    """Those of `cut` below `start`, in each partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for number in range(PARTITIONS):
         request = [TopicPartition("cut", number, start)]
         (deleted,) = admin.delete_records(request, request_timeout=START_S).values()
         deleted.result(START_S)

@@ -86,7 +86,7 @@ class Drilled:
 def every_drill(life: Life) -> Iterator[Drill]:
     for moment in (LOST, *life.moments):
         yield Drill(moment)
-        if life.deleted and moment not in ("first", "second"):
+        if life.deleted and moment not in ("alone", "first", "second"):
             yield Drill(moment, half_deleted=True)
             yield Drill(moment, stray=True)
     yield Drill("second", half=True)
@@ -297,6 +297,7 @@ def main() -> int:
 KINDS = {
     "segments": (False, False),
     "table": (True, False),
+    "trimming": (False, True),
     "table and trimming": (True, True),
 }
 """Whether a life moves records into a table, and trims its chains."""
