@@ -14,13 +14,13 @@ campaign, or as many as its own settings say.
 import gc
 import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from logstore.ports.clock import SystemClock
+from logstore.testing.interruptible import heed_signals
 from tests.servers.short_java import spark_variables
 from tools.tiers import first_daily_seed
 
@@ -51,17 +51,12 @@ settings.load_profile("project")
 def pytest_configure(config: pytest.Config) -> None:
     """The seeds of the day, once for all test processes; options of Spark's Java; and signals as a
     terminal gives them, for the programs that tests start and interrupt.
-
-    A run in the background of a script has SIGINT ignored, and all its children inherit that.
     """
     if config.option.first_daily_seed is None:
         config.option.first_daily_seed = first_daily_seed(SystemClock().now_ms())
     for name, text in spark_variables().items():
         os.environ.setdefault(name, text)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    heed_signals()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
