@@ -5,6 +5,7 @@ follower cannot help. It judges every answer by what had been answered and ackno
 asked (`logstore.testing.history`).
 """
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,9 @@ READ_BYTES_MAX = 20_000
 READ_ALL_S = 60.0
 FETCH_S = 12.0
 LOOK_UP_S = 35.0
+BEHIND_S = 1.5
+"""Longer than a follower that reads its leader's chain needs for that."""
+ACKED_NOTED_MAX = 100
 BY_ID_VERSIONS = (13, 15, 16, 18)
 BY_NAME_VERSIONS = (4, 9, 11, 12)
 EPOCH_FROM = 9
@@ -54,6 +58,8 @@ class Reader(Client):
         self.name = name
         self._near: dict[Partition, int] = {}
         """Followers that leaders named."""
+        self._acked: dict[Partition, deque[tuple[float, int]]] = {}
+        """When it looked, and what was acknowledged by then."""
 
     async def run(self) -> None:
         world, rng = self.world, self.world.rng
@@ -131,15 +137,28 @@ class Reader(Client):
         if rng.random() < world.plan.odd_clients / 10:
             wire.read_nothing_for(rng.uniform(0.1, 5.0))
             world.seen["slow consumers"] += 1
+        self._note_acked(partition)
         answer = await self.ask(wire, FETCH, version, request, FETCH_S)
         if answer is None:
             self._near.pop(partition, None)
             raise NoAnswer("no answer")
         one = answer.responses[0].partitions[0]
-        world.seen["read from a follower"] += not is_leader and bool(one.records)
+        if not is_leader and not one.error_code:
+            world.seen["read from a follower"] += bool(one.records)
+            is_behind = one.high_watermark < self._acked_before(partition, BEHIND_S)
+            world.seen["read from a follower that fell behind"] += is_behind
         # Without an epoch in the request a broker answers as whatever it is.
         is_leader = is_leader and version >= EPOCH_FROM
         return _Fetched(one, is_leader, wire.broker_epoch, answer)
+
+    def _note_acked(self, partition: Partition) -> None:
+        noted = self._acked.setdefault(partition, deque(maxlen=ACKED_NOTED_MAX))
+        noted.append((self.world.clock.monotonic_s(), self.world.history.acked_end(partition)))
+
+    def _acked_before(self, partition: Partition, seconds: float) -> int:
+        """What was acknowledged so long ago, as far as it looked."""
+        until_s = self.world.clock.monotonic_s() - seconds
+        return max((end for at_s, end in self._acked[partition] if at_s <= until_s), default=0)
 
     async def _whom_to_ask(
         self, partition: Partition, *, follower: bool

@@ -20,6 +20,8 @@ class Planned:
     fails_on_data_loss: bool
     driver_began_s: float
     """A driver may go by what it knew of a table until a seq range tells it of a newer version."""
+    starts: dict[Partition, int] = field(default_factory=dict)
+    """Log starts that had been asked for when it was made."""
     wanted: dict[Partition, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -93,12 +93,25 @@ class Spark:
                 await world.clock.sleep_s(world.rng.uniform(0, 1))
                 continue
             if rows is not None and (world.disasters == before or self.goes_on_unaware):
-                for kind in world.events_since(planned.made_s):
+                for kind in (*world.events_since(planned.made_s), *self._raised(planned, task)):
                     world.seen[f"planned before and read after: {kind}"] += 1
                 return rows
         if world.is_healed:
             world.violate(f"liveness: {self.name}: a task fails again and again")
         return None
+
+    def _raised(self, planned: Planned, task: ReadTask) -> list[str]:
+        """What raised a log start above offsets of the task since it was planned."""
+        for partition, start, _ in ranges_of(task):
+            if max(start, planned.starts[partition]) < self.world.history.start_asked(partition):
+                return ["retention" if self.world.tiers.keeps_s else "DeleteRecords"]
+        return []
+
+    def planned(self, plan: Plan, made_s: float, options: ReadOptions, began_s: float) -> Planned:
+        planned = Planned(*plan, made_s, options.fail_on_data_loss, began_s)
+        asked = self.world.history.start_asked
+        planned.starts.update((partition, asked(partition)) for partition in planned.wanted)
+        return planned
 
     def _judge(self, error: LogstoreError, planned: Planned, task: ReadTask) -> None:
         world, history = self.world, self.world.history
@@ -190,7 +203,7 @@ class SparkBatch(Spark):
             return None
         if found is None:
             return None
-        return Planned(*found, began_s, options.fail_on_data_loss, began_s)
+        return self.planned(found, began_s, options, began_s)
 
     def _judge_plan(self, planned: Planned, acked: dict[Partition, int]) -> None:
         """From where the log may start to where everything is that was acknowledged before."""

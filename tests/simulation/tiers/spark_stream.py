@@ -17,7 +17,7 @@ from spark_source.options import Mode, ReadOptions, parse_options
 from spark_source.planning.offsets import Json
 from spark_source.progress import Progress
 from tests.simulation.kafka import MAIN
-from tests.simulation.tiers.plans import Planned, Row, judge
+from tests.simulation.tiers.plans import Row, judge
 from tests.simulation.tiers.spark_batch import Spark
 from tests.simulation.tiers.tables import URL
 from tests.simulation.tiers.world import TierWorld
@@ -141,8 +141,7 @@ class SparkStream(Spark):
         found = await self.until_done(driver, plan)
         if found is None:
             return False
-        fails_on_data_loss = self._options.fail_on_data_loss
-        planned = Planned(*found, made_s, fails_on_data_loss, self._driver_began_s)
+        planned = self.planned(found, made_s, self._options, self._driver_began_s)
         if not world.is_healed and world.rng.random() < 0.2:
             await world.clock.sleep_s(world.rng.uniform(0, world.tiers.late_s))
         results: dict[int, list[Row]] = {}
