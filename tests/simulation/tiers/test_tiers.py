@@ -79,6 +79,8 @@ MUST_BE_SEEN = (
     "planned before and read after: trim",
     "planned before and read after: merge",
     "planned before and read after: expiry",
+    "planned before and read after: DeleteRecords",
+    "planned before and read after: retention",
     "pieces cut between tasks",
     "tasks run twice",
     "stream batches",
@@ -101,6 +103,14 @@ change of the simulated world others may be needed: they are played next."""
 @pytest.mark.seeds(2, fast=0)
 def test_both_tiers_are_one_log(seed: int) -> None:
     """Two seeds beside those of the next test, which claims it of each; a campaign plays many."""
+    world = play_tiers(seed)
+    assert not world.violations, f"play it again: python -m tests.simulation.replay --tiers {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # `make test` plays it at the lowest priority, beside other tiers
+@pytest.mark.seeds(10, daily=True)
+def test_nor_by_seeds_that_no_run_has_played(seed: int) -> None:
     world = play_tiers(seed)
     assert not world.violations, f"play it again: python -m tests.simulation.replay --tiers {seed}"
 
