@@ -123,19 +123,18 @@ class TaskSegments:
     def get(self, place: FetchPlace) -> bytes:
         """Its bytes, fewer where the object ends; what comes before it in the order is given up.
 
-        Raises `SegmentGone`, or as the store does after several attempts.
+        `place` must come later in the order than the one before. Raises `SegmentGone`, or as the
+        store does after several attempts.
         """
         self._pass_over(place)
         self._note_arrived()
         self._begin_more()
-        if not self._begun:
+        if not self._begun:  # those passed over, still on their way, leave no room
             return self._fetch(place).data
         first = self._begun.popleft()
         began_s = self._clock.monotonic_s()
         try:
             data = first.fetched.result().data
-        except NotFound as error:
-            raise SegmentGone(place.chain, place.seq) from error
         finally:
             self._note_arrived()
             self._ahead.remove(_READER, first.number)
@@ -149,6 +148,7 @@ class TaskSegments:
             self._ahead.remove(_READER, self._begun.popleft().number)
         while not self._begun and self._next is not None and self._next[1] != place:
             self._next = next(self._places, None)
+        assert self._begun or self._next is not None, f"a place outside the order: {place}"
 
     def _begin_more(self) -> None:
         while self._next is not None and self._may_begin(*self._next):
@@ -190,5 +190,8 @@ class TaskSegments:
         get = partial(self._store.get, key)
         if not place.is_whole:
             get = partial(self._store.get_range, key, place.start, length)
-        data = retry(get, _GETS, random.Random(), sleep_s=self._sleep_s)
+        try:
+            data = retry(get, _GETS, random.Random(), sleep_s=self._sleep_s)
+        except NotFound as error:
+            raise SegmentGone(place.chain, place.seq) from error
         return _FetchedBytes(data, self._clock.monotonic_s() - began_s)

@@ -190,3 +190,22 @@ def test_a_segment_that_is_gone_or_denied_is_said_when_it_is_its_turn() -> None:
             segments.get(FetchPlace(1, 5))
         assert [len(segments.get(FetchPlace(1, seq))) for seq in range(6, 21)] == [KiB] * 15
     assert len(chain.requested) == 20
+
+
+def test_a_segment_that_is_gone_is_said_so_while_those_passed_over_are_on_their_way() -> None:
+    """They take every request there is, so that it is fetched by itself, with nothing ahead."""
+    chain = Chain(200, KiB, {150: NotFound("no object")})
+
+    with task(chain, (1, 200)) as segments:
+        segments.get(FetchPlace(1, 1))
+        with pytest.raises(SegmentGone, match="chain=1 seq=150"):
+            segments.get(FetchPlace(1, 150))
+        assert [len(segments.get(FetchPlace(1, seq))) for seq in range(151, 201)] == [KiB] * 50
+    assert [seq for seq in chain.requested if seq >= 150] == list(range(150, 201))
+
+
+def test_a_place_outside_the_order_is_a_mistake_of_the_caller() -> None:
+    with task(Chain(3, KiB, {}), (1, 3)) as segments:
+        segments.get(FetchPlace(1, 2))
+        with pytest.raises(AssertionError, match="outside the order"):
+            segments.get(FetchPlace(1, 1))
