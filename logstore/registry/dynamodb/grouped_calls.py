@@ -28,9 +28,9 @@ from logstore.registry.dynamodb.grouping import (
     READS,
     TRANSACTIONS_MAX,
     WRITES,
-    WRITES_MIN,
     AfterCancel,
     after_cancellation,
+    is_transaction,
 )
 from logstore.registry.dynamodb.items import Item, decode_item
 from logstore.registry.dynamodb.requests import (
@@ -59,10 +59,11 @@ class GroupedWrites:
 
     def _send(self, group: Sequence[PendingCall[Write]]) -> None:
         for _ in range(TRANSACTIONS_MAX):
-            if len(group) < WRITES_MIN:
+            if is_transaction(len(group)):  # else none has begun before its turn comes
+                group = [call for call in group if self._may_go(call)]
+            if not is_transaction(len(group)):
                 break
-            ready = [call for call in group if self._may_go(call)]
-            group = self._transact(ready) if ready else ()
+            group = self._transact(group)
         _each(group, self._alone, self._submit)
 
     def _transact(self, group: Sequence[PendingCall[Write]]) -> Sequence[PendingCall[Write]]:

@@ -3,8 +3,8 @@
 A group never holds more than the service takes: 100 reads, of any rows; 50 writes, each of another
 row. A later write of a row follows the earlier one.
 
-DynamoDB bills a write in a transaction like two. So writes go together only from `WRITES_MIN` on,
-and a heartbeat goes alone. Reads cost the same either way.
+DynamoDB bills a write in a transaction like two. So writes go together only from `WRITES_MIN` on
+(`is_transaction`), and a heartbeat goes alone. Reads cost the same either way.
 
 A cancelled transaction has done nothing, and gives a reason for each of its writes. A condition
 that failed is as definite as that of a write alone; the other writes go on. Pure.
@@ -77,6 +77,11 @@ def next_group(waiting: deque[_Call], limits: CallGroupLimits) -> list[list[_Cal
             group.append(rows[call.key])
             room_bytes -= call.size_bytes
     return group
+
+
+def is_transaction(writes: int) -> bool:
+    """Whether so many writes, whose callers all wait, go as one; else each goes alone."""
+    return writes >= WRITES_MIN
 
 
 class AfterCancel(Enum):

@@ -167,6 +167,35 @@ def test_a_write_that_met_another_transaction_goes_alone(client: WatchedClient) 
     play(client, scenario)
 
 
+def test_what_is_left_of_a_transaction_goes_alone_where_it_is_too_little(
+    client: WatchedClient,
+) -> None:
+    """One of those to go on has lost its caller: then these are fewer than a transaction pays."""
+    reasons = [{"Code": "ConditionalCheckFailed"}] + [{"Code": "None"}] * WRITES_MIN
+
+    async def scenario(rows: DynamoRows) -> None:
+        loop = asyncio.get_running_loop()
+        begun, released = asyncio.Event(), threading.Event()
+
+        def cancelled_late(_: Mapping[str, Any]) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            assert released.wait(DEADLINE_S)
+            raise TransactionCancelled("no", reasons)
+
+        client.answers["transact_write_items"] = cancelled_late
+        calls = [loop.create_task(call) for call in puts(rows, len(reasons))]
+        await begun.wait()
+        calls[-1].cancel()
+        await asyncio.wait([calls[-1]])
+        released.set()
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(end) for end in ended[:1]] == [ConditionFailed]
+        assert ended[1:-1] == [None] * (WRITES_MIN - 1)
+        assert client.asked == {"transact_write_items": 1, "put_item": WRITES_MIN - 1}
+
+    play(client, scenario)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("refusal", [Invalid("no"), Denied("no"), TransactionCancelled("why?")])
 def test_writes_whose_transaction_is_refused_go_alone(

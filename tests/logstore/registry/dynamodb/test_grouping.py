@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from logstore.errors import ConditionFailed, Corrupt
 from logstore.registry.dynamodb.grouping import (
+    WRITES_MIN,
     AfterCancel,
     CallGroupLimits,
     after_cancellation,
+    is_transaction,
     next_group,
 )
 from logstore.registry.dynamodb.requests import Key
@@ -71,6 +73,10 @@ def test_a_cancelled_call_is_dropped() -> None:
     waiting[0].cancelled = True
     assert sort_keys(next_group(waiting, CallGroupLimits(1))) == ["b"]
     assert not waiting
+
+
+def test_few_writes_are_no_transaction_which_is_billed_twice() -> None:
+    assert [is_transaction(writes) for writes in (0, WRITES_MIN - 1, WRITES_MIN)] == [0, 0, 1]
 
 
 def test_a_failed_condition_shows_its_row_and_the_rest_goes_on_together() -> None:
