@@ -179,8 +179,9 @@ def _identity_of(backends: Backends) -> Identity | None:
 def open_readable(
     url: str, storage: Mapping[str, str] | None = None, *, through_fsspec: bool = False
 ) -> ReadableLog:
-    """For Spark and tools. Raises `Refused` where there is no log.
+    """For Spark and tools; blocks while it reads cluster.json.
 
+    Raises `Refused` where there is no log, `Retryable` and the like as its stores do.
     `through_fsspec` reads the objects by fsspec (s3fs, …) instead of by our own stores, and takes
     any URL that it opens.
     """
@@ -189,10 +190,14 @@ def open_readable(
     counts = StoreCounts()
     opened = backends.fsspec_store() if through_fsspec else backends.blocking_store()
     store = MeteredBlockingStore(opened, counts)
-    identity = identity_in(store)
-    if identity is None:
-        raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
-    rows = backends.rows(identity.registry, "read").blocking()
+    try:
+        identity = identity_in(store)
+        if identity is None:
+            raise Refused(f"no log here: url={url} has no {CLUSTER_KEY}; check the URL")
+        rows = backends.rows(identity.registry, "read").blocking()
+    except BaseException:
+        store.close()
+        raise
     threads = [
         ThreadPoolExecutor(count, thread_name_prefix="logstore-read") for count in READ_THREADS
     ]

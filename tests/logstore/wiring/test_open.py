@@ -79,6 +79,21 @@ def test_a_reader_makes_no_log_of_a_directory(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_opens_no_log_leaves_no_store_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[DirectoryStore] = []
+    monkeypatch.setattr(DirectoryStore, "close", lambda store: closed.append(store))
+
+    with pytest.raises(Refused):
+        open_readable(str(tmp_path))
+    unknown = encode_identity(Identity(bytes(16), "etcd:none"))
+    (tmp_path / CLUSTER_KEY).write_bytes(unknown)
+    with pytest.raises(LogstoreError):
+        open_readable(str(tmp_path))
+    assert len(closed) == 2
+
+
 def test_a_broker_clears_away_what_dead_ones_left_unfinished(tmp_path: Path) -> None:
     left = tmp_path / ".tmp" / "1-1"
     left.parent.mkdir()
