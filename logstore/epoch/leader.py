@@ -171,15 +171,16 @@ class Leader:
         (  # one assignment, since this runs for every batch
             _, _, _, _, _, attributes, delta, _, max_timestamp, producer, epoch, sequence, count
         ) = header  # fmt: skip
+        length = len(batch)
         if producer >= 0 and sequence >= 0:
-            known = judge(epoch_range.state, producer, epoch, sequence, count)
+            state, created_ms = epoch_range.state, writer.created_ms_for(length)
+            known = judge(state, producer, epoch, sequence, count, created_ms)
             if known is not None:
-                return self._repeated(known, header, append_time_ms is not None)
-            if sequence and producer not in epoch_range.state.producers:
-                self._check_not_early(header)
+                return self._repeated(known, header, created_ms, append_time_ms is not None)
+            if sequence and state.live_producer(producer, created_ms) is None:
+                self._check_not_early(header, created_ms)
         if epoch_range.released:
             raise NotLeading(f"released: leader_epoch={leader_epoch}")
-        length = len(batch)
         builder = writer.open_segment(length)
         position = builder.body_bytes
         copy = builder.add_bytes(batch)
@@ -213,7 +214,7 @@ class Leader:
         return Appended(base, -1 if append_time_ms is None else append_time_ms, seq)
 
     def _repeated(
-        self, known: ProducedBatch | Refusal, header: BatchHeader, stamped: bool
+        self, known: ProducedBatch | Refusal, header: BatchHeader, created_ms: int, stamped: bool
     ) -> Appended:
         """A batch that was appended before, or may not be appended at all."""
         if isinstance(known, Refusal):
@@ -221,7 +222,7 @@ class Leader:
                 raise Fenced("this broker was fenced: its log state is no longer authoritative")
             if self.epoch_range.released:
                 raise NotLeading(f"released: leader_epoch={self.leader_epoch}")
-            self._check_not_early(header)
+            self._check_not_early(header, created_ms)
             producer = self.epoch_range.state.producer(header.producer_id)
             assert producer is not None, "it is known, or nothing would be refused"
             last = producer.batches[-1].last_sequence if producer.batches else -1
@@ -237,7 +238,7 @@ class Leader:
         rows, number = self.rows_for_offset(base)
         return Appended(base, timestamp, row_at(rows, number).seq)
 
-    def _check_not_early(self, header: BatchHeader) -> None:
+    def _check_not_early(self, header: BatchHeader, created_ms: int) -> None:
         """Refuse a batch for now if it may have overtaken one that it must follow.
 
         While a leadership is new, the ones before it may have been refused because it had not begun
@@ -247,8 +248,10 @@ class Leader:
         state, producer_id = self.epoch_range.state, header.producer_id
         if (
             self._writer.now_s - self._begun_s < EARLY_S
-            and (self.leader_epoch > 0 or producer_id not in state.producers)
-            and is_ahead(state, producer_id, header.producer_epoch, header.base_sequence)
+            and (self.leader_epoch > 0 or state.live_producer(producer_id, created_ms) is None)
+            and is_ahead(
+                state, producer_id, header.producer_epoch, header.base_sequence, created_ms
+            )
         ):
             raise NotLeading(
                 f"a batch before this one is missing: producer_id={producer_id} "

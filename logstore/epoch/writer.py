@@ -158,6 +158,15 @@ class ChainWriter:
 
     # Appending
 
+    def created_ms_for(self, length: int) -> int:
+        """Chain time of the segment that a batch of `length` bytes goes into: `open_segment`'s."""
+        builder = self._builder
+        if builder is None:
+            return self.chain_ms()
+        if length <= builder.room_bytes:
+            return builder.created_ms
+        return max(self.chain_ms(), builder.created_ms)
+
     def open_segment(self, length: int) -> SegmentBuilder:
         """The open segment, with room for `length` bytes more."""
         builder = self._builder
@@ -416,7 +425,6 @@ class ChainWriter:
             waiter(error)
 
     def _fenced_error(self) -> Fenced:
-        return Fenced(
-            f"this broker was fenced: epoch={self.chain.epoch} seq={self._pipeline.fenced_at}; "
-            "another took over its partitions"
-        )
+        fenced_at = self._pipeline.fenced_at  # None: a heartbeat or a fencing check found it out
+        facts = f"epoch={self.chain.epoch}" + ("" if fenced_at is None else f" seq={fenced_at}")
+        return Fenced(f"this broker was fenced: {facts}; another took over its partitions")

@@ -139,6 +139,13 @@ class PartitionState:
         packed = self.producers.get(producer_id)
         return None if packed is None else unpack_producer(packed)
 
+    def live_producer(self, producer_id: int, created_ms: int) -> bytes | None:
+        """The packed producer; None where it is unknown or, at `created_ms`, expired."""
+        packed = self.producers.get(producer_id)
+        if packed is None or self._is_expired(producer_id, packed, created_ms):
+            return None
+        return packed
+
     def snapshot(self) -> "PartitionState":
         """The same state, which does not change when this one does, nor this one by it."""
         self._is_shared = True
@@ -165,12 +172,8 @@ class PartitionState:
             self._own()
         last_sequence = (base_sequence + last_offset - base_offset) & 0x7FFFFFFF
         batch = _BATCH.pack(base_sequence, last_sequence, base_offset, last_offset, max_timestamp)
-        packed, count = self.producers.get(producer_id), 0
-        if (
-            packed is not None
-            and epoch_of(packed) == producer_epoch
-            and not self._is_expired(producer_id, packed, created_ms)
-        ):
+        packed, count = self.live_producer(producer_id, created_ms), 0
+        if packed is not None and epoch_of(packed) == producer_epoch:
             count = packed[_COUNT_AT]
             kept_from = _PRODUCER.size
             if count >= BATCHES_KEPT:

@@ -1,6 +1,6 @@
 """May this batch of an idempotent producer be appended? Kafka's rules, decided on values.
 
-    unknown producer                        → append, whatever its sequence (KIP-360)
+    unknown producer, or one that expired   → append, whatever its sequence (KIP-360)
     older epoch                             → STALE_EPOCH
     newer epoch, first sequence not 0       → OUT_OF_ORDER
     exactly one of the last five batches    → duplicate: answer with its offset
@@ -13,8 +13,11 @@ epoch for all partitions and resends batches that are stored already, in the new
 batch is not answered at once (`epoch.leader`).
 
 The state holds batches as soon as they are appended, before they are committed, so a repeat of what
-is still in flight is found too; its answer waits for the same commit. Authority: Kafka's
-ProducerAppendInfo.checkSequence and ProducerStateEntry.findDuplicateBatch.
+is still in flight is found too; its answer waits for the same commit. It may still hold producers
+that have expired, until a checkpoint drops them: they are unknown by the time of the chain,
+`created_ms` of the segment that takes the batch, as they are to `PartitionState.apply_batch`. So
+the answer does not depend on when checkpoints are written, nor on who replays the chain. Authority:
+Kafka's ProducerAppendInfo.checkSequence and ProducerStateEntry.findDuplicateBatch.
 """
 
 from enum import Enum
@@ -43,9 +46,10 @@ def judge(
     producer_epoch: int,
     base_sequence: int,
     record_count: int,
+    created_ms: int,
 ) -> ProducedBatch | Refusal | None:
     """None: append it. A `ProducedBatch`: it was appended before, as that. Else why not."""
-    packed = state.producers.get(producer_id)
+    packed = state.live_producer(producer_id, created_ms)
     if packed is None:
         return None
     known_epoch = epoch_of(packed)
@@ -66,10 +70,14 @@ def judge(
 
 
 def is_ahead(
-    state: PartitionState, producer_id: int, producer_epoch: int, base_sequence: int
+    state: PartitionState,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    created_ms: int,
 ) -> bool:
     """Whether a batch before this one may be still on its way here."""
-    packed = state.producers.get(producer_id)
+    packed = state.live_producer(producer_id, created_ms)
     if packed is None or producer_epoch > (known_epoch := epoch_of(packed)):
         return base_sequence != 0
     if producer_epoch < known_epoch:

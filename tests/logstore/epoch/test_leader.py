@@ -1,5 +1,6 @@
 """Which batches a leader puts off, since a change of leaders may have let them overtake others."""
 
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,7 +10,12 @@ from hypothesis import strategies as st
 from logstore.epoch.leader import EARLY_S, Leader, NotLeading, ProducerRefused
 from logstore.epoch.log import Log
 from logstore.errors import Fenced
-from logstore.formats.partition_state import BATCHES_KEPT
+from logstore.formats.partition_state import (
+    BATCHES_KEPT,
+    PRODUCER_EXPIRATION_MS,
+    pack_producer,
+    unpack_producer,
+)
 from logstore.protocol.producers import Refusal
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch, records_of
@@ -120,6 +126,31 @@ def test_who_has_been_heard_of_nowhere_begins_anywhere_once_a_leadership_is_olde
     run(scenario())
 
 
+@pytest.mark.parametrize("sequence", [0, 1, 3, 9])
+@pytest.mark.parametrize("epoch", [2, 3, 4])
+def test_a_producer_that_was_idle_for_a_day_begins_anywhere_before_it_is_dropped_too(
+    sequence: int, epoch: int
+) -> None:
+    """As after the next checkpoint, which drops it; and it waits as unknown ones do."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            await write_what_is_known(log)
+            leader = await leader_of(log)
+            producers = leader.epoch_range.state.producers
+            known = unpack_producer(producers[KNOWN])
+            idle = known._replace(last_ms=known.last_ms - PRODUCER_EXPIRATION_MS)
+            producers[KNOWN] = pack_producer(KNOWN, idle)
+            if sequence:
+                assert reported(leader, KNOWN, sequence, epoch) == PUT_OFF
+                await written.runner.clock.sleep_s(EARLY_S + 1)
+            assert reported(leader, KNOWN, sequence, epoch) == TAKEN
+            assert reported(leader, KNOWN, sequence + 2, epoch) == BROKEN
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(("producer", "sequence", "epoch"), [case[:3] for case in CASES.values()])
 def test_a_released_partition_judges_no_sequence(producer: int, sequence: int, epoch: int) -> None:
     async def scenario() -> None:
@@ -155,6 +186,21 @@ def test_a_broker_that_was_fenced_judges_no_sequence() -> None:
             log.writer.stop()
             with pytest.raises(Fenced):
                 append(await leader_of(log), KNOWN, 3)
+
+    run(scenario())
+
+
+def test_a_broker_that_a_heartbeat_fenced_names_no_seq() -> None:
+    """Which seq is taken is known to one that found it so by a put alone."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            ended: list[BaseException | None] = []
+            log.writer.when_committed(append(await leader_of(log), KNOWN, 0), ended.append)
+            log.writer.stop()
+            (error,) = ended
+            assert re.search(r"fenced: epoch=\d+; another took over", str(error))
 
     run(scenario())
 

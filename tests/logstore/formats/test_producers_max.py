@@ -42,7 +42,7 @@ def test_a_partition_forgets_the_producer_that_was_idle_longest() -> None:
 
 def test_a_forgotten_producer_goes_on_with_any_sequence() -> None:
     state = state_of(1, 2, 3, 4)
-    assert judge(state, 1, 0, 1, 1) is None
+    assert judge(state, 1, 0, 1, 1, 4) is None
 
 
 def test_an_open_transaction_keeps_its_producer_however_many_come() -> None:

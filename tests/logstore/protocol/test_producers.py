@@ -1,5 +1,7 @@
 """Which batches of an idempotent producer are appended: Kafka's rules."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,8 @@ from logstore.protocol.producers import AHEAD_MAX, Refusal, is_ahead, judge
 
 WRAP = 2**31 - 1
 PRODUCER = 42
+NOW_MS = PRODUCER_EXPIRATION_MS - 1
+"""Just not a day after the batches of `state_after`."""
 
 
 def state_after(*batches: tuple[int, int], epoch: int = 3) -> PartitionState:
@@ -51,7 +55,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_batch_is_judged_as_kafka_judges_it(name: str) -> None:
     batches, epoch, base_sequence, count, expected = CASES[name]
-    verdict = judge(state_after(*batches), PRODUCER, epoch, base_sequence, count)
+    verdict = judge(state_after(*batches), PRODUCER, epoch, base_sequence, count, NOW_MS)
 
     if isinstance(expected, int):
         assert isinstance(verdict, ProducedBatch)
@@ -83,7 +87,7 @@ AHEAD_CASES = {  # as above: batches, epoch, base sequence → is it ahead of on
 def test_a_batch_is_ahead_when_one_before_it_is_missing(name: str) -> None:
     batches, epoch, base_sequence, expected = AHEAD_CASES[name]
 
-    assert is_ahead(state_after(*batches), PRODUCER, epoch, base_sequence) is expected
+    assert is_ahead(state_after(*batches), PRODUCER, epoch, base_sequence, NOW_MS) is expected
 
 
 @given(st.integers(0, WRAP), st.integers(1, 1000), st.integers(1, 1000))
@@ -93,10 +97,10 @@ def test_what_follows_is_taken_and_what_is_beyond_that_is_ahead(
     state = state_after((base_sequence, count))
     following = (base_sequence + count) & WRAP
 
-    assert judge(state, PRODUCER, 3, following, 1) is None
-    assert not is_ahead(state, PRODUCER, 3, following)
-    assert is_ahead(state, PRODUCER, 3, (following + missing) & WRAP)
-    assert not is_ahead(state, PRODUCER, 3, (following - missing) & WRAP)
+    assert judge(state, PRODUCER, 3, following, 1, NOW_MS) is None
+    assert not is_ahead(state, PRODUCER, 3, following, NOW_MS)
+    assert is_ahead(state, PRODUCER, 3, (following + missing) & WRAP, NOW_MS)
+    assert not is_ahead(state, PRODUCER, 3, (following - missing) & WRAP, NOW_MS)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=30), st.data())
@@ -110,10 +114,10 @@ def test_whatever_is_repeated_the_log_holds_each_batch_once(
         for again in data.draw(st.lists(st.integers(0, BATCHES_KEPT - 1), max_size=3)):
             known = number - 1 - again
             if known >= 0:
-                verdict = judge(state, PRODUCER, 0, starts[known], counts[known])
+                verdict = judge(state, PRODUCER, 0, starts[known], counts[known], NOW_MS)
                 assert isinstance(verdict, ProducedBatch)
                 assert verdict.base_offset == starts[known]
-        assert judge(state, PRODUCER, 0, starts[number], count) is None
+        assert judge(state, PRODUCER, 0, starts[number], count, NOW_MS) is None
         offset = starts[number]
         state.apply_batch(PRODUCER, 0, offset, offset, offset + count - 1, 0, 0)
         log.append((offset, count))
@@ -128,6 +132,69 @@ def test_a_producer_that_was_idle_for_a_day_begins_at_sequence_zero() -> None:
     assert [
         batch.base_sequence for batch in unpack_producer(state.producers[PRODUCER]).batches
     ] == [5]
+
+
+@pytest.mark.parametrize("name", [*CASES, *AHEAD_CASES])
+def test_a_producer_that_was_idle_for_a_day_is_an_unknown_one(name: str) -> None:
+    batches, epoch, base_sequence = (CASES.get(name) or AHEAD_CASES[name])[:3]
+    idle = state_after(*batches)
+
+    assert judge(idle, PRODUCER, epoch, base_sequence, 1, NOW_MS + 1) is None
+    assert is_ahead(idle, PRODUCER, epoch, base_sequence, NOW_MS + 1) is (base_sequence != 0)
+
+    idle.open_transactions[PRODUCER] = 0  # of which nothing is ever forgotten
+    for at_ms in (NOW_MS, NOW_MS + 1):
+        assert judge(idle, PRODUCER, epoch, base_sequence, 1, at_ms) == judge(
+            state_after(*batches), PRODUCER, epoch, base_sequence, 1, NOW_MS
+        )
+
+
+Sent = tuple[int, int, int, int, int, bool]
+"""Producer, epoch, base sequence, count, ms since the one before, whether in a transaction."""
+
+SENT = st.tuples(
+    st.integers(0, 2),
+    st.integers(0, 1),
+    st.integers(0, 6),
+    st.integers(1, 2),
+    st.sampled_from([0, 1, PRODUCER_EXPIRATION_MS // 2, PRODUCER_EXPIRATION_MS]),
+    st.booleans(),
+)
+
+
+@given(st.lists(SENT, max_size=40), st.sets(st.integers(0, 39)), st.sets(st.integers(0, 39)))
+def test_what_is_appended_does_not_depend_on_when_the_idle_were_forgotten(
+    sent: list[Sent], leader_forgets: set[int], successor_forgets: set[int]
+) -> None:
+    """A leader, and one who replays its chain from other checkpoints, decide alike of each batch.
+
+    What is taken although it continues nothing begins its producer from the start.
+    """
+    leader, successor, now_ms, offset = PartitionState(), PartitionState(), 0, 0
+    for number, (producer, epoch, sequence, count, later_ms, is_open) in enumerate(sent):
+        now_ms += later_ms
+        for state, forgets in ((leader, leader_forgets), (successor, successor_forgets)):
+            if not is_open:
+                state.open_transactions.pop(producer, None)
+            if number in forgets:
+                state.expire(now_ms)
+        verdict = judge(leader, producer, epoch, sequence, count, now_ms)
+        assert judge(successor, producer, epoch, sequence, count, now_ms) == verdict
+        ahead = is_ahead(leader, producer, epoch, sequence, now_ms)
+        assert is_ahead(successor, producer, epoch, sequence, now_ms) is ahead
+        if verdict is None:
+            last = offset + count - 1
+            for state in (leader, successor):
+                state.apply_batch(producer, epoch, sequence, offset, last, 0, now_ms)
+                if is_open:
+                    state.open_transactions.setdefault(producer, offset)
+            kept = unpack_producer(leader.producers[producer]).batches
+            for before, after in pairwise(kept):
+                assert after.base_sequence == before.last_sequence + 1
+            offset = last + 1
+    leader.expire(now_ms)
+    successor.expire(now_ms)
+    assert leader == successor
 
 
 def test_an_open_transaction_keeps_its_producer() -> None:
