@@ -8,6 +8,23 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PACKAGES = ("logstore", "broker", "spark_source")
+DECIDING = (
+    "broker/cluster/decisions",
+    "broker/groups/decisions",
+    "logstore/protocol",
+    "spark_source/planning",
+)
+DECIDE_NOTHING = {
+    "broker/cluster/decisions/controller_state.py": "values between two looks",
+    "broker/cluster/decisions/view.py": "values of one look",
+    "broker/groups/decisions/batches.py": "bytes",
+    "broker/groups/decisions/describe.py": "what clients are shown",
+    "broker/groups/decisions/fields.py": "bytes",
+    "broker/groups/decisions/formats.py": "bytes",
+    "broker/groups/decisions/limits.py": "values of settings",
+    "broker/groups/decisions/newer_records.py": "keeps bytes as they are",
+    "broker/groups/decisions/outcome.py": "values that decisions return",
+}
 FILE = re.compile(r"`([\w./*]+\.py)`")
 ROOM = re.compile(r"`([\w/]+/)`")
 
@@ -57,6 +74,20 @@ def test_each_answer_names_functions_of_its_files() -> None:
     assert len(rows) > 50
     assert not [complaint for row in rows for complaint in wrong_names(row.split("|")[2])]
     assert "(internals/where.md)" in (DOCS / "ARCHITECTURE.md").read_text("utf-8")
+
+
+def test_each_module_of_a_deciding_room_is_named_where_it_is_asked_for() -> None:
+    """Or said to decide nothing."""
+    page = (DOCS / "internals/where.md").read_text("utf-8")
+    named = set(FILE.findall(page))
+    modules = {
+        str(path.relative_to(ROOT))
+        for room in DECIDING
+        for path in (ROOT / room).glob("*.py")
+        if path.stem != "__init__"
+    }
+
+    assert modules - named == DECIDE_NOTHING.keys()
 
 
 def wrong_names(answer: str) -> Iterator[str]:
