@@ -47,7 +47,7 @@ def preferred_replica(broker: Services, call: Call, topic: Topic, partition: int
     ]
     if not near:
         return -1
-    may_send = call.connection.referrals.may_send(
+    may_send = call.connection.referrals.note_asked(
         TopicPartition(topic.topic_id, partition), broker.loop.time()
     )
     return near[partition % len(near)] if may_send else -1

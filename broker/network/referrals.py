@@ -10,8 +10,8 @@ from logstore.formats.topic_partition import TopicPartition
 
 BACK_SOON_S = 30.0
 """A consumer that comes back sooner was not served. Content ones stay for their metadata's age."""
-KEPT_S = 300.0
-"""metadata.max.age.ms: how long a consumer keeps to the replica that it was sent to."""
+SERVED_HERE_S = 300.0
+"""How long the leader serves a consumer that came back: as long as metadata.max.age.ms."""
 REFERRALS_MAX = 10_000
 
 
@@ -23,20 +23,21 @@ class Referrals:
 
     def __init__(self) -> None:
         self._sent_s: dict[TopicPartition, float] = {}
-        self._kept_until_s: dict[TopicPartition, float] = {}
+        self._served_here_until_s: dict[TopicPartition, float] = {}
 
-    def may_send(self, partition: TopicPartition, now_s: float) -> bool:
-        """Whether to send this consumer to a follower; False: it was sent there and came back."""
-        if now_s < self._kept_until_s.get(partition, now_s):
+    def note_asked(self, partition: TopicPartition, now_s: float) -> bool:
+        """The consumer asks here: whether to send it to a follower. False: it was sent there and
+        came back, and is served here from now on."""
+        if now_s < self._served_here_until_s.get(partition, now_s):
             return False
         if now_s - self._sent_s.get(partition, float("-inf")) >= BACK_SOON_S:
             return True
         del self._sent_s[partition]
-        _note(self._kept_until_s, partition, now_s + KEPT_S)
+        _note(self._served_here_until_s, partition, now_s + SERVED_HERE_S)
         return False
 
     def note_sent(self, partition: TopicPartition, now_s: float) -> None:
-        self._kept_until_s.pop(partition, None)
+        self._served_here_until_s.pop(partition, None)
         _note(self._sent_s, partition, now_s)
 
 

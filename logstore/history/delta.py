@@ -144,7 +144,9 @@ class Tables:
         """
         return self._log(topic_id).since(time_ms)[0]
 
-    def since(self, topic_id: bytes, time_ms: int) -> tuple[int | None, Sequence[CommitFacts]]:
+    def version_and_later(
+        self, topic_id: bytes, time_ms: int
+    ) -> tuple[int | None, Sequence[CommitFacts]]:
         """The newest version that was committed at `time_ms` or before, and the commits after it.
 
         By the clocks of those who committed and by the store's time, so that a clock which is

@@ -56,7 +56,7 @@ def held_ends(
 
 def _held(tables: Tables, topic_id: bytes, since_ms: int) -> Mapping[int, int] | str:
     """Ends by partition, or the trouble."""
-    version, facts = tables.since(topic_id, since_ms)
+    version, facts = tables.version_and_later(topic_id, since_ms)
     if version is None:
         return {}
     then = tables.snapshot(topic_id, version=version)

@@ -71,7 +71,7 @@ def test_versions_and_commits_are_those_that_the_log_has(
     _, tables, _ = cleaned
     log = the_log(tmp_path)
     assert (log.newest(), log.checkpoint_version()) == (70, 64)
-    version, later = tables.since(TOPIC_ID, NOW_MS + 67 * MINUTE_MS)
+    version, later = tables.version_and_later(TOPIC_ID, NOW_MS + 67 * MINUTE_MS)
     assert (version, [fact.version for fact in later]) == (67, [68, 69, 70])
     with pytest.raises(NotFound, match="removed"):
         tables.version_at(TOPIC_ID, NOW_MS + 60 * MINUTE_MS)
@@ -94,7 +94,7 @@ def test_commits_after_a_checkpoint_count_without_its_own_entry(
     """Other engines may remove it."""
     log, tables, _ = cleaned
     (log / f"{64:020d}.json").unlink()
-    version, later = tables.since(TOPIC_ID, NOW_MS + 67 * MINUTE_MS)
+    version, later = tables.version_and_later(TOPIC_ID, NOW_MS + 67 * MINUTE_MS)
     assert (version, [fact.version for fact in later]) == (67, [68, 69, 70])
     with pytest.raises(NotFound, match="removed"):
         tables.version_at(TOPIC_ID, NOW_MS + 64 * MINUTE_MS)
