@@ -6,7 +6,8 @@ the request where Kafka refuses it whole; never a larger answer. A request withi
 still be long: its items are handled in slices (`broker.network.turns`).
 
 A unit is about a microsecond of one core. `items_max` bounds each array of a request while it is
-decoded: beyond it the connection is closed, as for any other frame that makes no sense.
+decoded, and all arrays of a Produce above 8 KiB together: beyond it the connection is closed, as
+for any other frame that makes no sense.
 """
 
 from collections.abc import Mapping

@@ -82,7 +82,7 @@ class FetchAttempt:
         """Partitions that the consumer is to read at a follower."""
         self.store_reads: list[StoreRead] = []
         self.waited_for: list[tuple[PartitionKey, Readable]] = []
-        """Partitions of which everything there is was taken: more may come."""
+        """Partitions that were read up to their end: more may come there."""
         self.bytes_by_partition: dict[PartitionKey, int] = {}
         """Of partitions that have any."""
         self.is_full = False

@@ -2,7 +2,7 @@
 
 Rules of Kafka's `FetchManager` and `FetchSessionCache`:
 
-    epoch 0     asks for a session; one that the request names ends
+    epoch 0     asks for a session; the one that the connection has ends, named or not
     epoch -1    a fetch without a session; one that the request names ends
     others      an incremental fetch: id and epoch must be those of the session, and topics must be
                 named as in its first request, all by name or all by id
@@ -53,9 +53,11 @@ class FetchSessions:
     def begin(
         self, session: FetchSession | None, request: FetchRequest, *, by_id: bool, now_s: float
     ) -> FetchSession | ErrorCode | None:
-        """The session of a fetch, None for a fetch without one, or an error for all of it.
+        """The session of a fetch, or an error for all of it.
 
-        `session` is that of the connection, if it opened one. The caller updates the session.
+        None for a fetch without a session: it asked for none, or none is granted. `session` is that
+        of the connection, if it opened one; it is closed where the fetch ends it, else its epoch
+        goes on. The caller updates the session's partitions.
         """
         if session is not None and session.is_closed:
             session = None

@@ -20,7 +20,8 @@ def coordinator_for(
 ) -> Coordinator | ErrorCode:
     """The group's coordinator, loaded, or why there is none for this client.
 
-    Only requests about offsets know the group without a name, from before groups had members.
+    The group with an empty name is known to requests about offsets alone (`may_be_nameless`): old
+    clients commit to it, without being members.
     """
     if not broker.allows(call, operation, ResourceKind.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED

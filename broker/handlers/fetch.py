@@ -105,13 +105,14 @@ class _Fetch:
         self._call = call
         self._interest = self._interest_of(request, session)
         self._is_over = request.max_wait_ms <= 0
-        """Whether the time to wait is."""
+        """Whether the time to wait is over."""
         self._is_due = False
         self._is_looking = False
         """Whether a look in slices is under way: partitions that change are noted."""
         self._bytes: dict[PartitionKey, int] = {}
+        """Bytes that the last looks found, by partition."""
         self._byte_count = 0
-        """Of `_bytes`: those that the last looks found, by partition."""
+        """The sum of `_bytes`."""
         self.timer_bucket = 0
 
     def _interest_of(self, request: FetchRequest, session: FetchSession | None) -> Interest:

@@ -76,7 +76,7 @@ def _groups(neighbours: Sequence[DataFile]) -> Iterator[list[DataFile]]:
 
 
 def _worth_it(group: list[DataFile]) -> list[DataFile]:
-    """The longest end of the group whose largest file is at most half of it."""
+    """The longest suffix of the group whose largest file is at most half of its bytes."""
     while group and 2 * max(file.size_bytes for file in group) > size_bytes(group):
         largest = max(range(len(group)), key=lambda i: group[i].size_bytes)
         group = group[largest + 1 :]

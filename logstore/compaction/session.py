@@ -141,7 +141,7 @@ class Session:
     def report(self, topic: TableTopic, error: LogstoreError) -> None:
         """A topic's part of the run has failed; the others continue.
 
-        Raises what fails every topic alike: `Denied`, and `Retryable` without the lease.
+        Raises what fails every topic alike: `Denied`, and `Retryable` where the lease is lost.
         """
         if isinstance(error, Denied):
             raise error

@@ -100,7 +100,7 @@ class Membership:
 
     @property
     def has_read_lease(self) -> bool:
-        """Whether no other broker can have taken our lease for expired, by our own clock."""
+        """Whether the lease still holds by our own clock: until then none has replaced us."""
         if self.status is BrokerStatus.STOPPED:
             return False
         return self._runner.clock.monotonic_s() - self._renewed_s < LEASE_S

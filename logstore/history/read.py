@@ -56,14 +56,15 @@ def read_rows(
     bytes_max: int = BYTES_MAX,
     whole_batches: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows with offsets [start, end), rising, each offset once, in batches within both limits.
+    """Rows with offsets [start, end), rising, each offset once; Arrow batches within both limits.
 
     `columns` are of `columns.TABLE_COLUMNS`, in any order; `files` are what `Snapshot.files_for`
-    gave. A batch is above `bytes_max` only if it is one row. With `whole_batches`, for which
-    `raw_batch` must be wanted, a batch that could not be decoded and holds `start` comes first
-    although its row lies before. Files are opened when their turn comes.
+    gave. An Arrow batch is above `bytes_max` only if it is one row. With `whole_batches`, for which
+    `raw_batch` must be wanted, the row of a Kafka batch that could not be decoded and holds `start`
+    comes first, although the row's own offset lies before. Files are opened when their turn comes.
 
-    Raises `NotFound` with the key: deleted since, take a newer snapshot; `Corrupt`: not Parquet.
+    Raises `NotFound` with the key: deleted since, take a newer snapshot; `Corrupt`: not Parquet, or
+    columns of other types; `Invalid`: unknown columns, or limits below 1.
     """
     if not set(columns) <= set(TABLE_COLUMNS) or min(rows_max, bytes_max) < 1:
         raise Invalid(f"limits out of range: columns={','.join(columns)} {rows_max=} {bytes_max=}")

@@ -117,7 +117,7 @@ def _settles(outcome: object) -> bool:
 
 
 def _worse(one: T | LogstoreError, other: T | LogstoreError) -> T | LogstoreError:
-    """Of two errors, the one that promises less."""
+    """Of two errors, outcome unknown before all others; retryable and denied after all others."""
     for error in (one, other):
         if isinstance(error, OutcomeUnknown):
             return error

@@ -16,8 +16,9 @@
 A wall clock that is behind delays deletions. One that is ahead causes none: on S3 as long as the
 store's clock is right; on a directory not at once, which leaves time to correct it. One host
 without another clock cannot distinguish a clock set a year ahead from a year of absence. Both are
-accepted gradually, an hour per half a day; `ahead_ms` is the part not accepted yet, and retention
-warns about it. Nothing measures the time between two boots (`boot`), so it must be confirmed too.
+accepted gradually: an hour of running confirms twelve hours of the clock. `ahead_ms` is the part
+not accepted yet, and retention warns about it. Nothing measures the time between two boots
+(`boot`), so it must be confirmed too.
 
 Stored timestamps come from the wall clock (`NowMs`): a timestamp that is too high only delays.
 Ages are judged by `BelievedMs`. If a timestamp that is too low is harmful too, `StoreMs` is used:

@@ -7,7 +7,8 @@ KiB, MiB = 1024, 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushSettings:
-    """A flush starts at whichever comes first: the size, or the interval if anything waits."""
+    """A flush starts when the next batch does not fit, or after the interval if anything waits and
+    a put may leave at once (`protocol.pipeline.Window`); else as soon as a put ends."""
 
     interval_s: float = 0.1
     """`logstore.flush.interval.ms`: counted from when the last flush began, so the first batch
@@ -15,7 +16,8 @@ class FlushSettings:
     most ten puts a second, $4.32 a day at $5 per million when never idle."""
 
     segment_bytes_max: int = 8 * MiB
-    """Size at which a segment leaves early. Larger means fewer, better packed objects."""
+    """A batch that would make the segment larger lets it leave early. Larger means fewer, better
+    packed objects."""
 
     backlog_bytes_max: int = 64 * MiB
     """Bytes not committed yet above which producers are held back. Bounds memory when the store is

@@ -66,7 +66,8 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Nothing was found at `seq`, just now."""
+    """The walk stopped before `seq`: nothing was found there just now, or it was not asked for, as
+    `segments_max` segments had been read."""
 
     seq: int
 
@@ -80,17 +81,20 @@ class Sealed:
 
 
 def get_retrying(key: str, start: int, length: int) -> Steps[bytes]:
-    """A ranged read with retries. Raises `NotFound`."""
+    """A ranged read, up to `ATTEMPTS_MAX` times while the store is unavailable.
+
+    Raises `NotFound`.
+    """
     return retried(GetRange(key, start, length), attempts_max=ATTEMPTS_MAX)
 
 
 def list_retrying(prefix: str) -> Steps[Sequence[str]]:
-    """Keys below `prefix`, in order; rides out the same."""
+    """Keys below `prefix`, in order; up to `ATTEMPTS_MAX` times while the store is unavailable."""
     return retried(ListKeys(prefix), attempts_max=ATTEMPTS_MAX)
 
 
 def store_time_retrying() -> Steps[int]:
-    """The time of the store, in milliseconds since 1970; rides out the same.
+    """The time of the store, ms since 1970; up to `ATTEMPTS_MAX` times while it is unavailable.
 
     Three requests if this process has not asked a bucket yet (`logstore.protocol.believed_time`).
     """
@@ -208,7 +212,8 @@ def read_on(
 ) -> Steps[Gap | Sealed]:
     """Apply segments up to a seal, a gap, or `segments_max` segments (then a `Gap` there).
 
-    `width` seqs are asked for at first: one where little is expected, each 404 is paid for.
+    `width` seqs are asked for at first, then twice as many each time. Give 1 where few segments are
+    expected: each 404 is paid for.
     """
     left = segments_max
     while left is None or left > 0:

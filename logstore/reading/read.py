@@ -151,9 +151,10 @@ class Reader:
         bytes_max: int,
         consumer: str | None = None,
     ) -> Chunk:
-        """As `read_in_memory`, for all segments. Raises `BelowTrimPoint`, or as the store does.
+        """Batches from `offset` to below `up_to`, of at most `SEGMENTS_MAX` segments at a time.
 
-        `consumer` names one that may go on where this ends: then segments are read ahead of it.
+        Raises `BelowTrimPoint`, `Corrupt` for a damaged segment, or as the store does. `consumer`
+        names one that may go on where this ends: then segments are read ahead of it.
         """
         if offset >= up_to:
             return Chunk((), 0, offset)

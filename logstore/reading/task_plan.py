@@ -126,6 +126,7 @@ def task_count(
     task_bytes: int = TASK_BYTES,
     task_bytes_min: int = TASK_BYTES_MIN,
 ) -> int:
+    """`segment_count`: pieces that are not cut, segments and units of table work."""
     by_size = -(-total_weight // task_bytes)
     for_all_cores = min(parallelism, -(-total_weight // task_bytes_min))
     wanted = max(by_size, for_all_cores, tasks_min or 1, 1)

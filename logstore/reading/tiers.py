@@ -5,12 +5,13 @@
                  │◀──────────── segments ──────────────▶│ high watermark
               begin of segments
 
-Below the table end the table is the truth (docs/decisions/0017-the-table-is-the-truth.md). Segments
-say the same until its owner changes rows; the partition's row tells below which offset that has
-happened (`edited_end`), and no segment is asked there. Above it, segments are asked while they are
-there. Where they are gone, or their epoch range is no longer listed, that means: read the rows
-again, then the table; never "tail", "end" or "empty" (safety rule 6). A partition's rows are read
-once for each place where its segments begin, not for each fetch.
+Where the two differ below the table end, the table is right
+(docs/decisions/0017-the-table-is-the-truth.md). They differ only once the table's owner has changed
+rows: the partition's row tells below which offset that has happened (`edited_end`), and no segment
+is asked there. All else a broker reads from segments while they are there, as they are nearer.
+Where they are gone, or their epoch range is no longer listed, that means: read the rows again, then
+the table; never "tail", "end" or "empty" (safety rule 6). A partition's rows are read once for each
+place where its segments begin, not for each fetch.
 
 Records may be missing inside the table for good reasons, so a fetch there goes on at the next batch
 with a higher offset. Where there is none up to the end, it gets a batch without records, as Kafka's

@@ -119,7 +119,8 @@ def _best_start(
 
 
 class Successors:
-    """The next leader: a live replica if there is one; of several, the one that leads fewest."""
+    """The next leader, an eligible broker: the target of a move, else a replica to come, else a
+    replica, else any. Of several, the one that leads fewest, then the lowest id."""
 
     def __init__(self, eligible: Iterable[int], led: Mapping[int, int]) -> None:
         self._led = Counter({broker: led.get(broker, 0) for broker in eligible})
