@@ -26,6 +26,7 @@ from logstore.formats.topic_row import TopicRow
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock
 from logstore.protocol.disposal import confirmed_start
+from logstore.protocol.lookup import NotListed
 from logstore.reading.layout import ChainLayout
 from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.segment_gone import SegmentGone
@@ -150,6 +151,8 @@ class Backlog:
             row = state.views[one.key].row
             try:
                 located[one.key] = self._reader.segment_ranges(one.key, row, one.start, one.end)
+            except NotListed as error:  # the rows are newer than the table that `one` begins at
+                self._report(state.topic, Corrupt(str(error)))
             except Retryable:
                 continue  # log start was raised concurrently
             except Corrupt as error:

@@ -38,6 +38,11 @@ class BelowTrimPoint(Retryable):
     """The offset lies below a trim point: read the rows again, then the topic's table."""
 
 
+class NotListed(BelowTrimPoint):
+    """The offset lies below the epoch ranges that the row lists. Where it is known that the newest
+    table does not hold it either, it is lost: then the caller says so, by `Corrupt`."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundRows:
     """Index rows of one epoch range from `number` on; more may follow beyond `rows`."""

@@ -16,6 +16,7 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
+from logstore.protocol.lookup import NotListed
 from logstore.reading.reader import LogReader
 from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables
@@ -208,7 +209,7 @@ class Search:
         """Where offsets [start, end) begin in the seq range; above the segment that is gone."""
         try:
             ranges = self._rows.segment_ranges(key, row, start, end)
-        except Corrupt as fault:
+        except (Corrupt, NotListed) as fault:  # the newest table, read after the row, has it not
             raise self._missing(gone, key, start) from fault
         first_seq = min(segments.first_seq for segments in ranges)
         if not gone.seq < first_seq <= seq_range.last_seq:

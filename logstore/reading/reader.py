@@ -30,6 +30,7 @@ from logstore.protocol.changes import read_feed
 from logstore.protocol.follow import ROW_AGE_S_MAX
 from logstore.protocol.lookup import (
     BelowTrimPoint,
+    NotListed,
     front_unless_trimmed,
     fronts_or_trimmed,
     rows_for_offset,
@@ -164,9 +165,9 @@ class LogReader:
     ) -> list[SegmentRange]:
         """Where offsets [start, end) lie, in order.
 
-        Raises `Corrupt` when some cannot be found: below its first epoch range a partition lies in
-        its table, if anywhere. `BelowTrimPoint` where what is known is too old: read rows, then the
-        table.
+        Raises `BelowTrimPoint` where what is known is too old: read rows, then the table.
+        `NotListed`, one of these, below the first epoch range of `row`: there a partition lies in
+        its table, if anywhere. `Corrupt` when some that the row lists cannot be found.
         """
         return self._log.runner.run(self._segment_ranges(key, row, start, end))
 
@@ -257,7 +258,7 @@ class LogReader:
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> Steps[list[SegmentRange]]:
         if start < min(end, row.epoch_ranges[0].start):
-            raise Corrupt(
+            raise NotListed(
                 f"offset is in no chain: topic={key.topic_id.hex()} partition={key.partition} "
                 f"offset={start} chains from={row.epoch_ranges[0].start}; is it in the table?"
             )

@@ -11,7 +11,7 @@ from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment import decode_header
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.follow import Follower
-from logstore.protocol.lookup import BelowTrimPoint, rows_for_time
+from logstore.protocol.lookup import NotListed, rows_for_time
 from logstore.protocol.steps import Gather, Steps, results_of
 from logstore.protocol.walk import get_retrying
 from logstore.reading.followed_chains import FollowedChains
@@ -39,15 +39,13 @@ def offsets_for_time(
 ) -> Steps[list[int | None]]:
     """For each, the offset of that record; None without one.
 
-    Raises `BelowTrimPoint` where a row lists no epoch range for offsets from `start` on: these are
+    Raises `NotListed` where a row lists no epoch range for offsets from `start` on: these are
     in the topic's table.
     """
     for one in wanted:
         first = one.row.epoch_ranges[0].start
         if one.start < min(first, one.end):
-            raise BelowTrimPoint(
-                f"epoch ranges are no longer listed: offset={one.start} first={first}"
-            )
+            raise NotListed(f"epoch ranges are no longer listed: offset={one.start} first={first}")
     # Before look-ups run side by side, so that no two of them enter one chain.
     unique = sorted({ref.chain for one in wanted for ref in one.epoch_ranges})
     entered: Sequence[Follower | LogstoreError | None] = yield Gather(
