@@ -33,6 +33,7 @@ from struct import Struct, error
 from typing import Any, Final
 
 from logstore.errors import Invalid
+from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.messages import index
 from logstore.wire.primitives import (
     ARRAY_COUNT_MAX,
@@ -61,6 +62,7 @@ class Api:
         "key",
         "module",
         "name",
+        "package",
         "version_max",
         "version_min",
         "versions_sent",
@@ -75,9 +77,11 @@ class Api:
         version_max: int,
         flexible_from: int | None,
         versions_sent: Sequence[int],
+        package: str = "logstore.wire.messages",
     ) -> None:
         self.key = key
         self.module = module
+        self.package = package
         self.name = name
         self.version_min = version_min
         self.version_max = version_max
@@ -98,7 +102,7 @@ class Api:
 
     def table(self, name: str) -> Mapping[int, Any]:
         """The functions of one direction by version; `name` is DECODE_REQUEST, ENCODE_REQUEST, …"""
-        module = importlib.import_module(f"logstore.wire.messages.{self.module}")
+        module = importlib.import_module(f"{self.package}.{self.module}")
         table: dict[int, Any] = getattr(module, name)
         return table
 
@@ -150,6 +154,12 @@ class _Versions(dict[int, Any]):
 
 
 APIS: Final[dict[int, Api]] = {row[0]: Api(*row) for row in index.APIS}
+
+PRIVATE_APIS: Final[dict[int, Api]] = {
+    ADOPT_KEY: Api(ADOPT_KEY, "adopt", "Adopt", 0, 0, None, (0,), "logstore.wire")
+}
+"""Our own, which ApiVersions does not list. They have no tags: none of their versions is flexible,
+so a request of one is sent with its version named (`Connection.call`)."""
 
 _NEVER = 1 << 16
 _FLEXIBLE_FROM = {

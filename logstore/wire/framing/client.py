@@ -20,6 +20,7 @@ from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import (
     API_VERSIONS_KEY,
     APIS,
+    PRIVATE_APIS,
     Api,
     decode_response_header,
     encode_request_frame,
@@ -39,8 +40,9 @@ _CLIENT_VERSION = "0.1.0"
 class Connection:
     """A connection to one broker. `timeout_s` bounds each call as a whole. Not thread-safe."""
 
-    apis: ClassVar[Mapping[int, Api]] = APIS
-    """APIs that it can send: `versions_sent` of each."""
+    apis: ClassVar[Mapping[int, Api]] = {**APIS, **PRIVATE_APIS}
+    """APIs that it can send: `versions_sent` of each. Of our own ones, which no broker lists, the
+    version is to be named."""
 
     def __init__(
         self,
