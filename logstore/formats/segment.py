@@ -3,7 +3,7 @@
     at    size  header field (big-endian)
       0      4  magic            b"LGSG"
       4      2  format           1, or 2 if any entry is of a kind above 5, 3 above 7
-      6      1  kind             0 opening, 1 data, 2 seal, 3 staged (reserved)
+      6      1  kind             0 opening, 1 data, 2 seal, 3 staged (`formats.staged_object`)
       7      1  reserved         0
       8     16  cluster id
      24      8  epoch            broker epoch: the chain this segment belongs to
@@ -54,8 +54,8 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
      92      4  CRC32C           of the state at `position`; 0 for batches
      96
 
-Reserved: nothing writes staged objects and adopted batches. Readers check their form, and refuse to
-read their records.
+Reserved: nothing writes adopted batches. Readers check their form, and refuse to read their
+records.
 
 Pure. A reader refuses an unknown kind or a newer format; changing a line above is a format change,
 and docs/formats/segment.md says how.

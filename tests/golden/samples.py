@@ -11,6 +11,7 @@ from logstore.epoch.writer import NO_EPOCH_RANGE
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.leadership_payload import StateChunk, encode_chunks, encode_inline
+from logstore.formats.manifest import ManifestHead, ManifestTopic, encode_manifest
 from logstore.formats.partition_state import AbortedTransaction, PartitionState, encode_state
 from logstore.formats.segment import EntryKind, SegmentKind, decode_front
 from logstore.formats.segment_builder import (
@@ -20,9 +21,13 @@ from logstore.formats.segment_builder import (
     bare_header,
     freeze_bare,
 )
+from logstore.formats.staged_object import StagedBuilder, StagedRef
+from logstore.formats.staging_keys import SinkBatch, StagedName, sink_hash
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord, encode_record
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.records.batch import read_header, stamp
+from logstore.records.crc32c import Buffer
 from logstore.records.encode import encode_batch, records_of
 
 FOLDER = Path(__file__).parent
@@ -30,6 +35,7 @@ CLUSTER_ID = bytes(range(0xC0, 0xD0))
 TOPIC_ID = bytes(range(0x70, 0x80))
 EPOCH, BROKER, LEADER_EPOCH = 5, 7, 2
 CREATED_MS = 1_700_000_000_000
+SINK_BATCH = SinkBatch(sink_hash("orders-sink"), 9)
 BYTES_IN_A_LINE = 16
 
 
@@ -170,6 +176,56 @@ def _bare(kind: SegmentKind, seq: int, previous: bytes) -> FrozenSegment:
     )
 
 
+def staged_batch(key: bytes | None) -> bytes:
+    """One record, as tasks of a sink encode it."""
+    return encode_batch(records_of([(key, b"value")], timestamp=CREATED_MS + 7))
+
+
+def staged_object() -> bytes:
+    """Number 0 of attempt 12 of task 3: one batch of partition 0, two of partition 1."""
+    builder = StagedBuilder()
+    for partition in (1, 0, 1):
+        builder.add(TopicPartition(TOPIC_ID, partition), staged_batch(b"key"))
+    parts = builder.freeze(
+        SINK_BATCH, cluster_id=CLUSTER_ID, nonce=nonce(4), created_ms=CREATED_MS + 10
+    )
+    return b"".join(parts)
+
+
+def staged_ref() -> StagedRef:
+    return StagedRef(StagedName(3, 12, 0), nonce(4), len(staged_object()))
+
+
+def manifest() -> bytes:
+    """Names the staged object, and holds a batch of partition 1 of a task that put none."""
+    inline = StagedBuilder()
+    inline.add(TopicPartition(TOPIC_ID, 1), staged_batch(None))
+    head = ManifestHead(
+        query_id="query",
+        run_id="run",
+        topics=[ManifestTopic("orders", TOPIC_ID, 3)],
+        rows={TopicPartition(TOPIC_ID, 0): 1, TopicPartition(TOPIC_ID, 1): 3},
+        objects=[staged_ref()],
+    )
+    return b"".join(_manifest(head, inline))
+
+
+def void_manifest() -> bytes:
+    head = ManifestHead(query_id="sweeper", run_id="", rows={}, is_void=True)
+    return b"".join(_manifest(head, StagedBuilder()))
+
+
+def _manifest(head: ManifestHead, inline: StagedBuilder) -> list[Buffer]:
+    return encode_manifest(
+        SINK_BATCH,
+        head,
+        inline,
+        cluster_id=CLUSTER_ID,
+        nonce=nonce(5),
+        created_ms=CREATED_MS + 11,
+    )
+
+
 SAMPLES: dict[str, Callable[[], bytes]] = {
     "segment-1-opening": lambda: b"".join(opening().parts),
     "segment-1-data": lambda: b"".join(data().parts),
@@ -181,6 +237,9 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "checkpoint-1": lambda: encode_checkpoint(chain()),
     "checkpoint-2": lambda: encode_checkpoint(chain_with_deleted()),
     "topic-record-1": lambda: encode_record(topic_record()),
+    "staged-1": staged_object,
+    "manifest-1": manifest,
+    "manifest-1-void": void_manifest,
 }
 
 

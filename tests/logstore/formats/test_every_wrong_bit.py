@@ -4,9 +4,8 @@ Every bit of every golden object is tried. Where a checksum covers the bytes, a 
 or changes nothing; JSON has no checksum, so there another value may come out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,15 +17,17 @@ from logstore.formats.checkpoint import chain_state_of, decode_checkpoint, encod
 from logstore.formats.compaction_row import CutRange, TopicCut, pack_cut, unpack_cut
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.leadership_payload import decode_payload
+from logstore.formats.manifest import decode_manifest
 from logstore.formats.partition_state import decode_state
 from logstore.formats.segment import (
     ENTRY_BYTES,
-    SegmentKind,
+    Header,
     StagedObject,
     body_of,
     decode_front,
     encode_front,
 )
+from logstore.formats.staged_object import StagedRange, batches_of, decode_staged
 from logstore.formats.table_row import pack_ends, unpack_ends
 from logstore.formats.topic_record import decode_record
 from logstore.protocol.identity import Identity, decode_identity, encode_identity
@@ -62,13 +63,21 @@ def with_places() -> bytes:
     return front + golden("segment-1-data")[index.header.body_at :]
 
 
-def staged() -> bytes:
-    """A segment as a Spark sink stages it."""
-    index = decode_front(golden("segment-1-data"))
-    header = replace(index.header, kind=SegmentKind.STAGED)
-    return (
-        encode_front(header, golden("segment-1-data")[112:304], []) + golden("segment-1-data")[304:]
-    )
+def read_staged(data: bytes) -> Any:
+    """Index and batches, as a leader that adopts them reads them."""
+    batch, ref = samples.SINK_BATCH, samples.staged_ref()
+    index = decode_staged(data, batch, ref, cluster_id=samples.CLUSTER_ID)
+    return index, read_ranges(data, index.header, index.ranges)
+
+
+def read_manifest(data: bytes) -> Any:
+    found = decode_manifest(data, samples.SINK_BATCH, cluster_id=samples.CLUSTER_ID)
+    return found, read_ranges(data, found.header, found.inline)
+
+
+def read_ranges(data: bytes, header: Header, ranges: Sequence[StagedRange]) -> Any:
+    body = memoryview(data)[header.body_at :]
+    return [list(batches_of(one, body[one.start : one.end], "key")) for one in ranges]
 
 
 def read_segment(data: bytes) -> Any:
@@ -119,7 +128,9 @@ def answered(steps: Steps[Any], objects: dict[str, bytes]) -> Any:
 CHECKED: dict[str, tuple[bytes, Decode]] = {
     "segment": (golden("segment-1-data"), read_segment),
     "segment with places": (with_places(), read_segment),
-    "staged object": (staged(), read_segment),
+    "staged object": (golden("staged-1"), read_staged),
+    "manifest": (golden("manifest-1"), read_manifest),
+    "void manifest": (golden("manifest-1-void"), read_manifest),
     "segment that forgets": (golden("segment-2-forgetting"), decode_front),
     "segment that says what was deleted": (golden("segment-3-deleted-below"), decode_front),
     "opening": (golden("segment-1-opening"), decode_front),

@@ -1,0 +1,310 @@
+"""A staged object: batches that a task of a Spark sink wrote, for leaders to adopt. Pure.
+
+It is a segment (`formats.segment`) of its own kind and of no chain:
+
+    kind 3, epoch 0, broker -1
+    seq               the batch of the sink
+    previous nonce    hash of the sink's id
+    entries           batches alone, in the order of the body, which they fill without a gap
+    body              clustered by the leader known at planning, then by topic and partition
+
+So the identity binds an object to its sink and batch. In each partition the offsets of an object
+begin at 0, are dense, and stand in the batches as in the entries; leader epoch and producer are -1.
+A leader stamps its own. A partition's batches are one range of the body, and the partitions of one
+leader are mostly one range too.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logstore.errors import Corrupt, Invalid, LogstoreError, Refused
+from logstore.formats.segment import (
+    ENTRY,
+    NO_NONCE,
+    Entry,
+    EntryKind,
+    Header,
+    SegmentKind,
+    decode_front,
+    encode_front,
+)
+from logstore.formats.segment_builder import bare_header
+from logstore.formats.staging_keys import SinkBatch, StagedName
+from logstore.formats.topic_partition import TopicPartition
+from logstore.records.batch import BatchHeader, check_batch, read_header, stamp
+from logstore.records.crc32c import Buffer, crc32c
+
+EPOCH, BROKER = 0, -1
+_NO_LEADER_EPOCH = -1
+
+
+class StagedRef(NamedTuple):
+    """A staged object as a manifest names it."""
+
+    name: StagedName
+    nonce: bytes
+    size_bytes: int
+
+
+class StagedRange(NamedTuple):
+    """The batches of one partition in one object."""
+
+    partition: TopicPartition
+    entries: Sequence[Entry]
+    """In the order of their offsets, which begin at 0."""
+
+    @property
+    def start(self) -> int:
+        """Position in the body, as is `end`."""
+        return self.entries[0].position
+
+    @property
+    def end(self) -> int:
+        return self.entries[-1].position + self.entries[-1].length
+
+    @property
+    def row_count(self) -> int:
+        return self.entries[-1].last_offset + 1
+
+
+class StagedIndex(NamedTuple):
+    header: Header
+    ranges: Sequence[StagedRange]
+    """In the order of the body; each partition once."""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    next_offset: int = 0
+    entries: list[Entry] = field(default_factory=list)
+    batches: list[Buffer] = field(default_factory=list)
+
+
+LeaderOf = Callable[[TopicPartition], int]
+
+
+def one_leader(_: TopicPartition) -> int:
+    """Body order where leaders are not known."""
+    return 0
+
+
+class StagedBuilder:
+    """Gathers the batches of one staged object, or those in the body of a manifest."""
+
+    def __init__(self) -> None:
+        self._gathered: dict[TopicPartition, _Gathered] = {}
+        self.size_bytes = 0
+        """Of its batches."""
+
+    def next_offset(self, partition: TopicPartition) -> int:
+        """The base offset of the next batch of `partition`."""
+        gathered = self._gathered.get(partition)
+        return 0 if gathered is None else gathered.next_offset
+
+    def rows(self) -> dict[TopicPartition, int]:
+        return {partition: found.next_offset for partition, found in self._gathered.items()}
+
+    def add(self, partition: TopicPartition, batch: Buffer) -> None:
+        """A whole batch with dense offsets; it is stamped, in a copy, if its offsets are others.
+
+        Raises `Invalid` for a batch of a producer, with control records or in a transaction.
+        """
+        header = read_header(batch, 0, len(batch))
+        _check_plain(header, len(batch))
+        gathered = self._gathered.setdefault(partition, _Gathered())
+        base_offset = gathered.next_offset
+        if (header.base_offset, header.leader_epoch) != (base_offset, _NO_LEADER_EPOCH):
+            batch = bytearray(batch)
+            stamp(batch, 0, base_offset, _NO_LEADER_EPOCH)
+        gathered.next_offset += header.record_count
+        gathered.batches.append(batch)
+        gathered.entries.append(_entry(partition, header, base_offset))
+        self.size_bytes += header.size_bytes
+
+    def body(self, leader_of: LeaderOf, start: int = 0) -> tuple[bytes, list[Buffer]]:
+        """Packed index entries, and the body in parts that begin at position `start`."""
+        order = sorted(self._gathered, key=lambda one: (leader_of(one), one))
+        packed, parts, position = [], [], start
+        for partition in order:
+            gathered = self._gathered[partition]
+            parts += gathered.batches
+            for entry in gathered.entries:
+                packed.append(ENTRY.pack(*entry._replace(position=position)))
+                position += entry.length
+        return b"".join(packed), parts
+
+    def freeze(
+        self,
+        batch: SinkBatch,
+        *,
+        cluster_id: bytes,
+        nonce: bytes,
+        created_ms: int,
+        leader_of: LeaderOf = one_leader,
+    ) -> list[Buffer]:
+        """The bytes of a staged object, in parts."""
+        entries, parts = self.body(leader_of)
+        header = staged_header(batch, cluster_id, nonce, created_ms, parts)
+        return [encode_front(header, entries, []), *parts]
+
+
+def staged_header(
+    batch: SinkBatch, cluster_id: bytes, nonce: bytes, created_ms: int, body: Sequence[Buffer]
+) -> Header:
+    """Of a staged object or a manifest; its counts are left for `encode_front`."""
+    crc = 0
+    for part in body:
+        crc = crc32c(part, crc)
+    return bare_header(
+        SegmentKind.STAGED,
+        cluster_id=cluster_id,
+        epoch=EPOCH,
+        seq=batch.batch,
+        broker=BROKER,
+        nonce=nonce,
+        previous_nonce=batch.sink,
+        created_ms=created_ms,
+        body_bytes=sum(map(len, body)),
+        body_crc=crc,
+    )
+
+
+def decode_staged(
+    front: Buffer, batch: SinkBatch, ref: StagedRef, *, cluster_id: bytes
+) -> StagedIndex:
+    """Header and ranges of the object that a manifest names `ref`, from its first bytes.
+
+    Raises `Corrupt`, which names the object, unless it is that one and keeps to the rules above;
+    `Refused` for a format this version does not know.
+    """
+    key = ref.name.key(batch)
+    header, entries = decode_identified(front, batch, key, cluster_id=cluster_id)
+    if header.nonce != ref.nonce:
+        raise Corrupt(f"staged object is another one than its manifest names: key={key}")
+    if header.body_at + header.body_bytes != ref.size_bytes:
+        size = header.body_at + header.body_bytes
+        raise Corrupt(f"staged object of another size: key={key} bytes={size} need={ref}")
+    return StagedIndex(header, ranges_of(entries, 0, header.body_bytes, key))
+
+
+def decode_identified(
+    front: Buffer, batch: SinkBatch, key: str, *, cluster_id: bytes
+) -> tuple[Header, Sequence[Entry]]:
+    """Header and entries of an object staged for `batch`. Raises as `decode_staged` does."""
+    try:
+        index = decode_front(memoryview(front))
+    except Corrupt as error:
+        raise Corrupt(f"{error} key={key}") from error
+    except Refused as error:
+        raise Refused(f"{error} key={key}") from error
+    header = index.header
+    if header.cluster_id != cluster_id:
+        raise Corrupt(f"staged object of another cluster: key={key}")
+    identity = (header.kind, header.epoch, header.broker, header.seq, header.previous_nonce)
+    if identity != (SegmentKind.STAGED, EPOCH, BROKER, batch.batch, batch.sink):
+        raise Corrupt(f"staged object does not match its key: key={key}")
+    if header.place_count or header.nonce == NO_NONCE:
+        raise Corrupt(f"staged object of a bad form: key={key} places={header.place_count}")
+    return header, index.entries
+
+
+def ranges_of(entries: Sequence[Entry], start: int, end: int, key: str) -> list[StagedRange]:
+    """The partitions of a body that batches fill from `start` to `end`. Raises `Corrupt`."""
+    ranges: dict[TopicPartition, StagedRange] = {}
+    current: TopicPartition | None = None
+    found: list[Entry] = []
+    position = start
+    for number, entry in enumerate(entries):
+        partition = TopicPartition(entry.topic_id, entry.partition)
+        if partition != current:
+            if partition in ranges:
+                raise Corrupt(f"partition lies in two ranges: {_where(key, number, entry)}")
+            current, found = partition, []
+            ranges[partition] = StagedRange(partition, found)
+        base_offset = found[-1].last_offset + 1 if found else 0
+        if entry.position != position or not _is_plain(entry, base_offset):
+            raise Corrupt(f"bad entry of a staged object: {_where(key, number, entry)}")
+        found.append(entry)
+        position += entry.length
+    if position != end:
+        raise Corrupt(f"bytes of no batch in a staged object: key={key} at={position} end={end}")
+    return list(ranges.values())
+
+
+def batches_of(
+    found: StagedRange, data: memoryview, key: str
+) -> Iterator[tuple[Entry, BatchHeader]]:
+    """Each batch of a range, checked as a produced one is; `data` are the bytes of the range.
+
+    Raises `Corrupt`, which names the object, for a batch that is damaged or not its entry's.
+    """
+    if len(data) != found.end - found.start:
+        need = found.end - found.start
+        raise Corrupt(f"range of a staged object cut short: key={key} bytes={len(data)} {need=}")
+    for number, entry in enumerate(found.entries):
+        try:
+            header = check_batch(data, entry.position - found.start, entry.length)
+            _check_plain(header, entry.length)
+        except LogstoreError as error:
+            raise Corrupt(f"{error} {_where(key, number, entry)}") from error
+        if (header.base_offset, header.leader_epoch) != (entry.base_offset, _NO_LEADER_EPOCH):
+            raise Corrupt(f"batch of other offsets than its entry: {_where(key, number, entry)}")
+        if (header.record_count, header.max_timestamp) != (entry.record_count, entry.max_timestamp):
+            raise Corrupt(f"batch of other records than its entry: {_where(key, number, entry)}")
+        yield entry, header
+
+
+def _entry(partition: TopicPartition, header: BatchHeader, base_offset: int) -> Entry:
+    return Entry(
+        kind=int(EntryKind.BATCH),
+        flags=0,
+        place=0,
+        partition=partition.partition,
+        topic_id=partition.topic_id,
+        leader_epoch=_NO_LEADER_EPOCH,
+        length=header.size_bytes,
+        position=0,
+        base_offset=base_offset,
+        last_offset=base_offset + header.record_count - 1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        max_timestamp=header.max_timestamp,
+        max_timestamp_offset=-1,
+        record_count=header.record_count,
+        crc=0,
+    )
+
+
+def _is_plain(entry: Entry, base_offset: int) -> bool:
+    """Whether an entry says what `_entry` says of some batch at `base_offset`."""
+    return (
+        entry.kind == EntryKind.BATCH
+        and entry.flags == 0
+        and entry.place == 0
+        and entry.partition >= 0
+        and entry.leader_epoch == _NO_LEADER_EPOCH
+        and entry.base_offset == base_offset
+        and entry.record_count > 0
+        and entry.last_offset == base_offset + entry.record_count - 1
+        and (entry.producer_id, entry.producer_epoch, entry.base_sequence) == (-1, -1, -1)
+        and entry.max_timestamp_offset == -1
+        and entry.crc == 0
+    )
+
+
+def _check_plain(header: BatchHeader, length: int) -> None:
+    """Raises `Invalid` unless a batch may be staged."""
+    if header.size_bytes != length:
+        raise Invalid(f"not one whole batch: bytes={length} batch={header.size_bytes}")
+    if header.is_control or header.is_transactional or header.is_log_append_time:
+        raise Invalid(f"batch may not be staged: attributes={header.attributes:#06x}")
+    if header.producer_id != -1:
+        raise Invalid(f"batch of a producer may not be staged: producer_id={header.producer_id}")
+    if not 0 < header.record_count == header.last_offset_delta + 1:
+        raise Invalid(f"batch with gaps may not be staged: records={header.record_count}")
+
+
+def _where(key: str, number: int, entry: Entry) -> str:
+    return f"key={key} entry={number} topic={entry.topic_id.hex()} partition={entry.partition}"
