@@ -10,7 +10,7 @@ from logstore.errors import LogstoreError
 from logstore.formats.segment import (
     ENTRY_BYTES,
     FORMAT,
-    FORMAT_DELETED_BELOW,
+    FORMAT_ADOPT_END,
     HEADER_BYTES,
     MAGIC,
     EntryKind,
@@ -102,6 +102,6 @@ def _header_damage_at(front: bytes) -> int:
     magic, form, kind = _BEGINNING.unpack_from(front)
     if magic != MAGIC:
         return 0
-    if not FORMAT <= form <= FORMAT_DELETED_BELOW:
+    if not FORMAT <= form <= FORMAT_ADOPT_END:
         return FORMAT_AT
     return INDEX_BYTES_AT if kind in SegmentKind._value2member_map_ else KIND_AT

@@ -16,6 +16,7 @@ from logstore.formats.segment import (
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
+    AdoptEnd,
     Entry,
     EntryKind,
     Header,
@@ -38,7 +39,10 @@ FLAGS = {LOG_APPEND_TIME: "log append time", TRANSACTIONAL: "transactional", CON
 
 @dataclass(frozen=True, slots=True)
 class EntryLine:
-    """One index entry. `at`: position of its batch or state in the object."""
+    """One index entry. `at`: position of its batch or state in the object.
+
+    `flags` of an adopt end: sink, its batch, how many record batches of that are copied.
+    """
 
     number: int
     kind: str
@@ -132,6 +136,9 @@ def _checked_batch(view: memoryview, at: int, entry: Entry) -> BatchHeader:
 def _line(
     number: int, entry: Entry, at: int, compression: str | None, topics: Mapping[bytes, str]
 ) -> EntryLine:
+    flags = [name for bit, name in FLAGS.items() if entry.flags & bit]
+    if entry.kind == EntryKind.ADOPT_END:
+        flags, entry = _sink_flags(AdoptEnd.of(entry)), _without_sink(entry)
     return EntryLine(
         number,
         EntryKind(entry.kind).name.lower(),
@@ -144,10 +151,29 @@ def _line(
         at,
         entry.length,
         entry.place,
-        [name for bit, name in FLAGS.items() if entry.flags & bit],
+        flags,
         compression,
         entry.producer_id,
         entry.producer_epoch,
         entry.base_sequence,
         entry.max_timestamp,
+    )
+
+
+def _sink_flags(end: AdoptEnd) -> list[str]:
+    return [
+        f"sink {end.sink.hex()}",
+        f"batch {end.batch}",
+        f"{end.batches_done} of {end.batches_total} copied",
+    ]
+
+
+def _without_sink(entry: Entry) -> Entry:
+    """The entry without the fields that say other things in an adopt end."""
+    return entry._replace(
+        producer_id=-1,
+        base_sequence=-1,
+        max_timestamp=-1,
+        max_timestamp_offset=-1,
+        record_count=0,
     )

@@ -21,9 +21,17 @@ from functools import partial
 from typing import NamedTuple
 
 from logstore.errors import Corrupt
-from logstore.formats.index_rows import ROW
+from logstore.formats.index_rows import ROW, first_row_for_offset, row_at, row_count
 from logstore.formats.partition_state import PartitionState, decode_state
-from logstore.formats.segment import Entry, EntryKind, Header, Index, SegmentKind, StagedObject
+from logstore.formats.segment import (
+    AdoptEnd,
+    Entry,
+    EntryKind,
+    Header,
+    Index,
+    SegmentKind,
+    StagedObject,
+)
 from logstore.formats.topic_partition import TopicPartition
 
 
@@ -136,10 +144,7 @@ class ChainState:
         key = EpochKey(entry.topic_id, entry.partition, entry.leader_epoch)
         match entry.kind:
             case EntryKind.TAKE:
-                if key in self.epoch_ranges:
-                    raise Corrupt(f"epoch range begins twice: {_where(key, header)}")
-                state = decode_state(states[entry.position])
-                self.epoch_ranges[key] = EpochRange(entry.base_offset, entry.base_offset, state)
+                self._begin_range(key, entry.base_offset, states[entry.position], header)
             case EntryKind.RELEASE:
                 epoch_range = self._epoch_range(key, header)
                 if epoch_range.end != entry.base_offset:
@@ -157,8 +162,15 @@ class ChainState:
             case EntryKind.BATCH | EntryKind.ADOPTED:
                 place = entry.place + first_place if entry.place else 0
                 apply_batch(self._epoch_range(key, header), entry, header, place)
+            case EntryKind.ADOPT_END:
+                apply_adopt_end(self._epoch_range(key, header), AdoptEnd.of(entry), header)
             case _:
                 pass  # a chunk of a state: its leadership-begin entry names it
+
+    def _begin_range(self, key: EpochKey, start: int, state: bytes, header: Header) -> None:
+        if key in self.epoch_ranges:
+            raise Corrupt(f"epoch range begins twice: {_where(key, header)}")
+        self.epoch_ranges[key] = EpochRange(start, start, decode_state(state))
 
     def drop_checkpoints(self, seq: int) -> None:
         """Checkpoints below `seq` are gone; they are listed no more."""
@@ -220,6 +232,26 @@ def apply_batch(epoch_range: EpochRange, entry: Entry, header: Header, place: in
         entry.max_timestamp_offset,
         epoch_range.max_timestamp,
     )
+
+
+def apply_adopt_end(epoch_range: EpochRange, end: AdoptEnd, header: Header) -> None:
+    """The batches of a sink that this segment has just added are noted in the state."""
+    rows = epoch_range.rows
+    number = first_row_for_offset(rows, end.first_offset)
+    row = row_at(rows, number) if number < row_count(rows) else None
+    if (
+        row is None
+        or row.seq != header.seq
+        or row.base_offset != end.first_offset
+        or epoch_range.end != end.last_offset + 1
+        or not 0 < end.batches_done <= end.batches_total
+    ):
+        raise Corrupt(
+            f"adopt end without its batches: epoch={header.epoch} seq={header.seq} "
+            f"offsets={end.first_offset} to {end.last_offset} epoch range ends={epoch_range.end} "
+            f"done={end.batches_done} of {end.batches_total}; run: logstore fsck"
+        )
+    epoch_range.state.apply_adopted(end, header.created_ms)
 
 
 def check_follows(

@@ -63,7 +63,12 @@ from logstore.formats.checkpoint_header import (
 )
 from logstore.formats.index_rows import ROW_BYTES, first_row_for_seq, row_at, row_count
 from logstore.formats.packed_lines import PackedLines, PackedMapping
-from logstore.formats.partition_state import Expired, decode_state_in_slices, encode_state_in_slices
+from logstore.formats.partition_state import (
+    Expired,
+    ExpiredSink,
+    decode_state_in_slices,
+    encode_state_in_slices,
+)
 from logstore.formats.segment import PLACE, StagedObject
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.objects import Buffer
@@ -152,17 +157,18 @@ class Checkpoint:
 
 
 class EncodedCheckpoint(NamedTuple):
-    """The bytes of a checkpoint in parts, and the producers that it leaves out, being expired."""
+    """The bytes of a checkpoint in parts; producers and sinks that it leaves out, being expired."""
 
     parts: Sequence[Buffer]
-    expired: Sequence[tuple[EpochKey, Sequence[Expired]]]
+    expired: Sequence[tuple[EpochKey, Sequence[Expired | ExpiredSink]]]
 
 
 def encode_checkpoint(chain: ChainState) -> bytes:
     """The checkpoint at `chain.next_seq`, going on from `chain.checkpoint`.
 
-    Producers idle for a day of chain time are left out: expiry is part of this function, so that a
-    live leader and a replay of its chain agree. They are forgotten in `chain`, too.
+    Producers idle for a day of chain time, and sinks for 30, are left out: expiry is part of this
+    function, so that a live leader and a replay of its chain agree. They are forgotten in `chain`,
+    too.
     """
     encoded = finish(encode_in_slices(chain))
     forget_expired(chain, encoded)
@@ -170,7 +176,7 @@ def encode_checkpoint(chain: ChainState) -> bytes:
 
 
 def forget_expired(chain: ChainState, encoded: EncodedCheckpoint) -> None:
-    """Drop from `chain` the producers that the checkpoint left out.
+    """Drop from `chain` the producers and sinks that the checkpoint left out.
 
     `chain` may have grown since.
     """
@@ -235,7 +241,7 @@ class _EpochRanges:
         self.page_count = self.states_bytes = self._pages_bytes = 0
         self.states: list[bytes] = []
         self.pages: list[memoryview] = []
-        self.expired: list[tuple[EpochKey, Sequence[Expired]]] = []
+        self.expired: list[tuple[EpochKey, Sequence[Expired | ExpiredSink]]] = []
         self._created_ms = created_ms
 
     def add(self, key: EpochKey, epoch_range: EpochRange) -> Slices[None]:

@@ -2,17 +2,19 @@
 leadership-begin, leadership-end and state entries and in checkpoints: a chain rebuilds a leader.
 
     size  field (big-endian)
-       2  version           1
+       2  version           1, or 2 if it has a sink with a time
        4  producer count
           each: producer id 8, epoch 2, last ms 8, batch count 1,
                 batches oldest first: base sequence 4, last sequence 4, base offset 8,
                 last offset 8, timestamp 8
        4  sink count        each: hash of the sink's id 16, last batch id 8
+                            version 2 goes on: batches done 4, batches in all 4, last ms 8,
+                            first offset 8, end offset 8
        4  open transactions each: producer id 8, first offset 8
        4  aborted ones      each: producer id 8, first offset 8, last offset 8
 
-State changes only in `apply_batch`, live and at replay alike: deciding whether a batch may be
-appended (`protocol.producers`) changes nothing. Pure.
+State changes only in `apply_batch` and `apply_adopted`, live and at replay alike: deciding whether
+a batch may be appended (`protocol.producers`, `protocol.sinks`) changes nothing. Pure.
 
 A partition may have many producers: a client that starts takes a new id, and ids stay for a
 day. So producers stay packed in memory, as they are stored (a fifth of the memory of objects, and
@@ -23,6 +25,11 @@ A partition keeps `PRODUCERS_MAX` producers: one more, and the least recently ac
 open transaction is forgotten, as if it had expired. Its client does not notice: Kafka's rule for an
 unknown producer id (KIP-360) accepts its next batch whatever the sequence. A repeat of one of its
 batches is not recognized any more, and stored again.
+
+A sink is forgotten `SINK_EXPIRATION_MS` of chain time after its last batch, by the same rules; one
+whose batch is the last that there can be, of a single batch write, after `ONE_SHOT_EXPIRATION_MS`.
+Manifests that are older are refused (`protocol.sinks`), so no batch of a forgotten sink is copied
+twice.
 """
 
 import struct
@@ -33,9 +40,16 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from logstore.errors import Corrupt, Refused
+from logstore.formats.segment import AdoptEnd
+from logstore.formats.staging_keys import BATCH_MAX
 from logstore.slices import Slices, finish
 
-STATE_VERSION = 1
+STATE_VERSION, STATE_VERSION_SINKS = 1, 2
+SINK_EXPIRATION_MS = 30 * 86_400_000
+"""30 days of chain time. Stored bytes depend on it, and so does the age at which manifests are
+refused and deleted."""
+ONE_SHOT_EXPIRATION_MS = 3 * 86_400_000
+"""The same for a sink that is not used again: a partition has room for 333 batch writes a day."""
 PRODUCER_EXPIRATION_MS = 86_400_000
 """One day of chain time, Kafka's producer.id.expiration.ms. Stored bytes depend on it."""
 PRODUCERS_MAX = 50_000
@@ -53,7 +67,8 @@ _LAST_MS_AT = 10
 _COUNT_AT = 18
 _BATCH = struct.Struct(">iiqqq")
 _BASE_OFFSET_AT = 8
-_SINK = struct.Struct(">16sq")
+_SINK_1 = struct.Struct(">16sq")
+_SINK = struct.Struct(">16sqIIqqq")
 _OPEN = struct.Struct(">qq")
 _ABORTED = struct.Struct(">qqq")
 
@@ -107,11 +122,45 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
 
 
+class Sink(NamedTuple):
+    """The last batch of a Spark sink that was copied into one partition, or is being copied."""
+
+    batch: int
+    batches_done: int = 0
+    """Record batches of it that the partition has."""
+    batches_total: int = 0
+    """Record batches that it has for this partition in all."""
+    last_ms: int = -1
+    """Chain time; -1 of a state of version 1, which had none: such a sink does not expire."""
+    first_offset: int = -1
+    end_offset: int = -1
+    """Offsets [first, end) hold its records; others' may lie between them."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.batches_done >= self.batches_total
+
+    def is_expired(self, created_ms: int) -> bool:
+        return self.last_ms >= 0 and self.last_ms + sink_expiration_ms(self.batch) <= created_ms
+
+
+def sink_expiration_ms(batch: int) -> int:
+    """How long a sink is remembered whose last batch is `batch`."""
+    return ONE_SHOT_EXPIRATION_MS if batch == BATCH_MAX else SINK_EXPIRATION_MS
+
+
 class Expired(NamedTuple):
     """A producer that was found idle for a day of chain time, as it was then."""
 
     producer_id: int
     packed: bytes
+
+
+class ExpiredSink(NamedTuple):
+    """A sink that was found idle for its expiration, as it was then."""
+
+    sink_hash: bytes
+    sink: Sink
 
 
 _Activity = tuple[bytes, int]
@@ -127,7 +176,8 @@ class PartitionState:
     """`producers` are packed, by id: `unpack_producer`. They are changed by methods alone."""
 
     producers: dict[int, bytes] = field(default_factory=dict)
-    sinks: dict[bytes, int] = field(default_factory=dict)
+    sinks: dict[bytes, Sink] = field(default_factory=dict)
+    """By the hash of the sink's id, 16 bytes."""
     open_transactions: dict[int, int] = field(default_factory=dict)
     aborted: list[AbortedTransaction] = field(default_factory=list)
     _is_shared: bool = field(default=False, compare=False, repr=False)
@@ -187,16 +237,36 @@ class PartitionState:
         if len(self.producers) > PRODUCERS_MAX:
             self._evict()
 
-    def expire(self, created_ms: int) -> None:
-        """Forget producers idle for a day of chain time, but for open transactions.
+    def apply_adopted(self, end: AdoptEnd, created_ms: int) -> None:
+        """Batches of a sink were copied; `created_ms` is their segment's."""
+        known = self.live_sink(end.sink, created_ms)
+        is_same = known is not None and known.batch == end.batch
+        self.sinks[end.sink] = Sink(
+            end.batch,
+            end.batches_done,
+            end.batches_total,
+            created_ms,
+            known.first_offset if known is not None and is_same else end.first_offset,
+            end.last_offset + 1,
+        )
 
-        `apply_batch` takes them for forgotten already, so that states do not depend on when this
-        was called: a leader does with every checkpoint, a replay of its chain once, at the end.
+    def live_sink(self, sink_hash: bytes, created_ms: int) -> Sink | None:
+        """The sink, unless it has expired by `created_ms`."""
+        sink = self.sinks.get(sink_hash)
+        return None if sink is None or sink.is_expired(created_ms) else sink
+
+    def expire(self, created_ms: int) -> None:
+        """Forget sinks, and producers idle for a day of chain time, but for open transactions.
+
+        `apply_batch` and `apply_adopted` take them for forgotten already, so that states do not
+        depend on when this was called: a leader does with every checkpoint, a replay of its chain
+        once, at the end.
         """
         finish(self.expire_in_slices(created_ms))
 
     def expire_in_slices(self, created_ms: int) -> Slices[None]:
         """The same; the state may be changed between slices."""
+        self.drop(self._expired_sinks(created_ms))
         ids = list(self.producers)
         for at in range(0, len(ids), SLICE_PRODUCERS):
             if at:
@@ -209,13 +279,23 @@ class PartitionState:
                 if producer is not None and self._is_expired(one, producer, created_ms)
             )
 
-    def drop(self, expired: Iterable[Expired]) -> None:
-        """Drop these producers, except those that have written since."""
-        for producer_id, packed in expired:
-            if self.producers.get(producer_id) is packed:
+    def drop(self, expired: Iterable[Expired | ExpiredSink]) -> None:
+        """Drop these producers and sinks, except those that have written since."""
+        for one in expired:
+            if isinstance(one, ExpiredSink):
+                if self.sinks.get(one.sink_hash) == one.sink:
+                    del self.sinks[one.sink_hash]
+            elif self.producers.get(one.producer_id) is one.packed:
                 if self._is_shared:
                     self._own()
-                del self.producers[producer_id]
+                del self.producers[one.producer_id]
+
+    def _expired_sinks(self, created_ms: int) -> list[ExpiredSink]:
+        return [
+            ExpiredSink(sink_hash, sink)
+            for sink_hash, sink in self.sinks.items()
+            if sink.is_expired(created_ms)
+        ]
 
     def _evict(self) -> None:
         """Forget the least recently active producers above `PRODUCERS_MAX`.
@@ -256,10 +336,10 @@ def _activity(packed: bytes) -> bytes:
 
 
 class EncodedState(NamedTuple):
-    """A state as bytes, in parts; and which producers are not in it, being expired."""
+    """A state as bytes, in parts; and the producers and sinks that are not in it, being expired."""
 
     parts: list[bytes]
-    expired: list[Expired]
+    expired: list[Expired | ExpiredSink]
 
 
 def encode_state(state: PartitionState) -> bytes:
@@ -270,11 +350,11 @@ def encode_state(state: PartitionState) -> bytes:
 def encode_state_in_slices(
     state: PartitionState, created_ms: int | None = None
 ) -> Slices[EncodedState]:
-    """The same, without producers that are idle for a day at `created_ms`.
+    """The same, without producers and sinks that are expired at `created_ms`.
 
     `state` must not change between slices: give a snapshot.
     """
-    expired: list[Expired] = []
+    expired: list[Expired | ExpiredSink] = []
     chunks: list[bytes] = []
     count, producers = 0, state.producers
     for ids in (yield from _sorted_in_slices(producers)):
@@ -289,16 +369,31 @@ def encode_state_in_slices(
         chunks.append(b"".join(live))
         if len(ids) == SLICE_PRODUCERS:
             yield
-    out = bytearray(_COUNT.pack(len(state.sinks)))
-    for sink in sorted(state.sinks.items()):
-        out += _SINK.pack(*sink)
+    sinks = dict(state.sinks)
+    if created_ms is not None:
+        for old in state._expired_sinks(created_ms):
+            expired.append(old)
+            del sinks[old.sink_hash]
+    version, out = _encode_sinks(sinks)
     out += _COUNT.pack(len(state.open_transactions))
     for opened in sorted(state.open_transactions.items()):
         out += _OPEN.pack(*opened)
     out += _COUNT.pack(len(state.aborted))
     for aborted in state.aborted:
         out += _ABORTED.pack(*aborted)
-    return EncodedState([_HEAD.pack(STATE_VERSION, count), *chunks, bytes(out)], expired)
+    return EncodedState([_HEAD.pack(version, count), *chunks, bytes(out)], expired)
+
+
+def _encode_sinks(sinks: dict[bytes, Sink]) -> tuple[int, bytearray]:
+    """The version that the state needs, and its sinks in that."""
+    out = bytearray(_COUNT.pack(len(sinks)))
+    if all(sink == Sink(sink.batch) for sink in sinks.values()):
+        for sink_hash in sorted(sinks):
+            out += _SINK_1.pack(sink_hash, sinks[sink_hash].batch)
+        return STATE_VERSION, out
+    for sink_hash in sorted(sinks):
+        out += _SINK.pack(sink_hash, *sinks[sink_hash])
+    return STATE_VERSION_SINKS, out
 
 
 def _sorted_in_slices(producers: dict[int, bytes]) -> Slices[Iterator[list[int]]]:
@@ -337,7 +432,7 @@ def decode_state_in_slices(data: bytes | memoryview) -> Slices[PartitionState]:
 
 def _decode(view: memoryview) -> Slices[PartitionState]:
     version, producer_count = _HEAD.unpack_from(view)
-    if version != STATE_VERSION:
+    if version not in (STATE_VERSION, STATE_VERSION_SINKS):
         raise Refused(f"partition state of an unknown version: version={version}; upgrade")
     at = _HEAD.size
     state = PartitionState()
@@ -348,8 +443,8 @@ def _decode(view: memoryview) -> Slices[PartitionState]:
         end = at + _PRODUCER.size + batch_count * _BATCH.size
         state.producers[producer_id] = bytes(_slice(view, at, end))
         at = end
-    sinks, at = _items(view, at, _SINK)
-    state.sinks = dict(sinks)
+    sinks, at = _items(view, at, _SINK_1 if version == STATE_VERSION else _SINK)
+    state.sinks = {sink_hash: Sink(*fields) for sink_hash, *fields in sinks}
     opened, at = _items(view, at, _OPEN)
     state.open_transactions = dict(opened)
     aborted, at = _items(view, at, _ABORTED)

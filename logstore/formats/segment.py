@@ -1,8 +1,8 @@
-"""Bytes of a segment, formats 1 to 3: fixed header, index, then batches.
+"""Bytes of a segment, formats 1 to 4: fixed header, index, then batches.
 
     at    size  header field (big-endian)
       0      4  magic            b"LGSG"
-      4      2  format           1, or 2 if any entry is of a kind above 5, 3 above 7
+      4      2  format           1, or 2 if any entry is of a kind above 5, 3 above 7, 4 above 8
       6      1  kind             0 opening, 1 data, 2 seal, 3 staged (`formats.staged_object`)
       7      1  reserved         0
       8     16  cluster id
@@ -32,7 +32,7 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
     at    size  index entry
       0      1  kind             1 batch, 2 take (leadership begin), 3 release (leadership end),
                                  4 adopted batch (reserved), 5 state, 6 forget, 7 cut,
-                                 8 deleted below
+                                 8 deleted below, 9 adopt end
       1      1  flags            1 log append time, 2 transactional, 4 control: attributes >> 3
       2      2  place            0 this object, n the n-th place
       4      4  partition
@@ -43,7 +43,7 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
      40      8  base offset      take: where the epoch range starts; release: where it ends
                                  forget: where the epoch range ends; cut: a seq
                                  deleted below: the offset, 0 none
-     48      8  last offset      all but batches: base offset - 1
+     48      8  last offset      all but batches and adopt ends: base offset - 1
      56      8  producer id      -1 none
      64      2  producer epoch
      66      2  reserved
@@ -54,8 +54,14 @@ bytes, offset, length and leader epoch among them, so the whole body has one too
      92      4  CRC32C           of the state at `position`; 0 for batches
      96
 
-Reserved: nothing writes adopted batches. Readers check their form, and refuse to read their
-records.
+An adopt end stands behind the batches that a leader copied of one batch of a Spark sink, in the
+same segment, so that the records and the memory of them are never apart. A replay needs no byte of
+the body for it: base and last offset are those of the copied batches, `producer id` is the sink's
+batch number, `base sequence` how many batches of it this partition has by now, `record count` how
+many it will have in all; `max timestamp` and `its offset` together are the hash of the sink's id.
+
+Reserved: nothing writes adopted batches, which stay in their staged object. Readers check their
+form, and refuse to read their records.
 
 Pure. A reader refuses an unknown kind or a newer format; changing a line above is a format change,
 and docs/formats/segment.md says how.
@@ -71,15 +77,16 @@ from logstore.errors import Corrupt, Refused
 from logstore.records.crc32c import crc32c
 
 MAGIC = b"LGSG"
-FORMAT, FORMAT_FORGETTING, FORMAT_DELETED_BELOW = 1, 2, 3
+FORMAT, FORMAT_FORGETTING, FORMAT_DELETED_BELOW, FORMAT_ADOPT_END = 1, 2, 3, 4
 """The second if an epoch range is forgotten or a list of checkpoints cut, the third if an entry
-says below which offset records were deleted."""
+says below which offset records were deleted, the fourth if batches were copied for a sink."""
 HEADER = struct.Struct(">4sHBx16sQQiI16s16sqIIQII")
 HEADER_BYTES = HEADER.size
 IDENTITY_BYTES = 80
 ENTRY = struct.Struct(">BBHi16siIQqqqh2xiqqII")
 ENTRY_BYTES = ENTRY.size
 PLACE = struct.Struct(">H16s")
+_TWO_FIELDS = struct.Struct(">qq")
 KEY_BYTES_MAX = 1024
 """Maximum length of an object key, also in `logstore.objects.keys`."""
 
@@ -112,6 +119,8 @@ class EntryKind(IntEnum):
     DELETED_BELOW = 8
     """Records of a partition below an offset were deleted, so that the chain forgets the epoch
     ranges there. Offset 0: the topic is deleted, its partition needs no such offset any more."""
+    ADOPT_END = 9
+    """Batches before it, in this segment, were copied for a sink: `AdoptEnd`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +174,55 @@ class Entry(NamedTuple):
     crc: int
 
 
+class AdoptEnd(NamedTuple):
+    """Progress of one batch of a sink in one partition, as its adopt end says it."""
+
+    sink: bytes
+    """Hash of the sink's id, 16 bytes."""
+    batch: int
+    """The sink's number of it: Spark's batch id."""
+    batches_done: int
+    """Record batches that the partition has of it, with those that this entry stands behind."""
+    batches_total: int
+    first_offset: int
+    last_offset: int
+    """Of the batches that this entry stands behind."""
+
+    @staticmethod
+    def of(entry: Entry) -> "AdoptEnd":
+        halves = _TWO_FIELDS.pack(entry.max_timestamp, entry.max_timestamp_offset)
+        return AdoptEnd(
+            halves,
+            entry.producer_id,
+            entry.base_sequence,
+            entry.record_count,
+            entry.base_offset,
+            entry.last_offset,
+        )
+
+    def entry(self, topic_id: bytes, partition: int, leader_epoch: int) -> Entry:
+        first_half, second_half = _TWO_FIELDS.unpack(self.sink)
+        return Entry(
+            EntryKind.ADOPT_END,
+            0,
+            0,
+            partition,
+            topic_id,
+            leader_epoch,
+            0,
+            0,
+            self.first_offset,
+            self.last_offset,
+            self.batch,
+            -1,
+            self.batches_done,
+            first_half,
+            second_half,
+            self.batches_total,
+            0,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     header: Header
@@ -201,6 +259,8 @@ def encode_front(header: Header, entries: bytes, places: Sequence[StagedObject])
 
 
 def _format_of(highest_kind: int) -> int:
+    if highest_kind > EntryKind.DELETED_BELOW:
+        return FORMAT_ADOPT_END
     if highest_kind > EntryKind.CUT:
         return FORMAT_DELETED_BELOW
     return FORMAT_FORGETTING if highest_kind > EntryKind.STATE else FORMAT
@@ -216,9 +276,9 @@ def decode_header(front: bytes | memoryview) -> Header:
     magic, form, kind, *fields = HEADER.unpack_from(front)
     if magic != MAGIC:
         raise Corrupt(f"not a segment: magic={bytes(magic)!r}")
-    if not FORMAT <= form <= FORMAT_DELETED_BELOW:
+    if not FORMAT <= form <= FORMAT_ADOPT_END:
         raise Refused(
-            f"segment of an unknown format: format={form} known={FORMAT_DELETED_BELOW}; upgrade"
+            f"segment of an unknown format: format={form} known={FORMAT_ADOPT_END}; upgrade"
         )
     if kind not in SegmentKind._value2member_map_:
         raise Refused(f"segment of an unknown kind: kind={kind}; upgrade")

@@ -17,6 +17,7 @@ from logstore.formats.segment import (
     ENTRY,
     ENTRY_BYTES,
     HEADER_BYTES,
+    AdoptEnd,
     Entry,
     EntryKind,
     Header,
@@ -240,6 +241,13 @@ class SegmentBuilder:
             0,
             crc32c(payload),
         )
+        self.entry_count += 1
+
+    def add_adopt_end(
+        self, end: AdoptEnd, *, topic_id: bytes, partition: int, leader_epoch: int
+    ) -> None:
+        """The entry behind batches that were copied for a sink into this segment."""
+        self._entries += ENTRY.pack(*end.entry(topic_id, partition, leader_epoch))
         self.entry_count += 1
 
     def order(self) -> BodyOrder | None:

@@ -12,8 +12,8 @@ from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.leadership_payload import StateChunk, encode_chunks, encode_inline
 from logstore.formats.manifest import ManifestHead, ManifestTopic, encode_manifest
-from logstore.formats.partition_state import AbortedTransaction, PartitionState, encode_state
-from logstore.formats.segment import EntryKind, SegmentKind, decode_front
+from logstore.formats.partition_state import AbortedTransaction, PartitionState, Sink, encode_state
+from logstore.formats.segment import AdoptEnd, EntryKind, SegmentKind, decode_front
 from logstore.formats.segment_builder import (
     Arena,
     FrozenSegment,
@@ -37,6 +37,7 @@ EPOCH, BROKER, LEADER_EPOCH = 5, 7, 2
 CREATED_MS = 1_700_000_000_000
 SINK_BATCH = SinkBatch(sink_hash("orders-sink"), 9)
 BYTES_IN_A_LINE = 16
+SINK = bytes([0x51]) * 16
 
 
 def nonce(seq: int) -> bytes:
@@ -48,9 +49,16 @@ def state() -> PartitionState:
     found = PartitionState()
     found.apply_batch(9_000, 3, 0, 40, 41, 1_000, CREATED_MS)
     found.apply_batch(9_000, 3, 2, 42, 42, 1_001, CREATED_MS + 5)
-    found.sinks[bytes([0x51]) * 16] = 12
+    found.sinks[SINK] = Sink(12)
     found.open_transactions[9_000] = 42
     found.aborted.append(AbortedTransaction(9_001, 10, 20))
+    return found
+
+
+def sink_state() -> PartitionState:
+    """The same; the sink has a time: batch 13 of it is copied in part."""
+    found = state()
+    found.apply_adopted(AdoptEnd(SINK, 13, 2, 3, 43, 46), CREATED_MS + 20)
     return found
 
 
@@ -62,6 +70,15 @@ def batch(base_offset: int = 43) -> bytes:
             producer_epoch=3,
             base_sequence=3,
         )
+    )
+    stamp(data, 0, base_offset, LEADER_EPOCH)
+    return bytes(data)
+
+
+def copied_batch(base_offset: int) -> bytes:
+    """A batch that a task staged, as a leader stamped it."""
+    data = bytearray(
+        encode_batch(records_of([(b"key", b"value"), (None, b"other")], timestamp=CREATED_MS + 7))
     )
     stamp(data, 0, base_offset, LEADER_EPOCH)
     return bytes(data)
@@ -112,6 +129,26 @@ def deleted_below() -> FrozenSegment:
     return _without_body((EntryKind.DELETED_BELOW, deleted, 43))
 
 
+def adopt_end() -> FrozenSegment:
+    """Seq 2 as well: two batches were copied for a sink, of three."""
+    builder = SegmentBuilder(Arena(4096), CREATED_MS + 20)
+    for base_offset in (45, 47):
+        added = copied_batch(base_offset)
+        position = builder.body_bytes
+        builder.add_bytes(added)
+        builder.add_batch_entry(
+            0, 1, TOPIC_ID, LEADER_EPOCH, len(added), position, base_offset, base_offset + 1,
+            -1, -1, -1, CREATED_MS + 7, -1, 2,
+        )  # fmt: skip
+    builder.add_adopt_end(
+        AdoptEnd(SINK, 13, 2, 3, 45, 48),
+        topic_id=TOPIC_ID,
+        partition=1,
+        leader_epoch=LEADER_EPOCH,
+    )
+    return _frozen(builder)
+
+
 def _without_body(*places: tuple[EntryKind, EpochKey, int]) -> FrozenSegment:
     builder = SegmentBuilder(Arena(4096), CREATED_MS + 20)
     for kind, (topic_id, partition, leader_epoch), offset in places:
@@ -123,6 +160,10 @@ def _without_body(*places: tuple[EntryKind, EpochKey, int]) -> FrozenSegment:
             offset=offset,
             payload=b"",
         )
+    return _frozen(builder)
+
+
+def _frozen(builder: SegmentBuilder) -> FrozenSegment:
     return builder.freeze(
         cluster_id=CLUSTER_ID,
         epoch=EPOCH,
@@ -149,6 +190,12 @@ def chain() -> ChainState:
 def chain_with_deleted() -> ChainState:
     found = chain()
     found.apply_segment(decode_front(deleted_below().front), {})
+    return found
+
+
+def chain_with_sink() -> ChainState:
+    found = chain()
+    found.apply_segment(decode_front(adopt_end().front), {})
     return found
 
 
@@ -231,11 +278,14 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "segment-1-data": lambda: b"".join(data().parts),
     "segment-2-forgetting": lambda: b"".join(forgetting().parts),
     "segment-3-deleted-below": lambda: b"".join(deleted_below().parts),
+    "segment-4-adopt-end": lambda: b"".join(adopt_end().parts),
     "segment-1-seal": lambda: b"".join(seal().parts),
     "state-1": lambda: encode_state(state()),
+    "state-2": lambda: encode_state(sink_state()),
     "take-1-pieces": lambda: encode_chunks(chunks()),
     "checkpoint-1": lambda: encode_checkpoint(chain()),
     "checkpoint-2": lambda: encode_checkpoint(chain_with_deleted()),
+    "checkpoint-1-sink": lambda: encode_checkpoint(chain_with_sink()),
     "topic-record-1": lambda: encode_record(topic_record()),
     "staged-1": staged_object,
     "manifest-1": manifest,

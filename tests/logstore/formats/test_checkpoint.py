@@ -13,6 +13,7 @@ from logstore.formats.checkpoint import (
     front_bytes_of,
 )
 from logstore.formats.index_rows import row_at
+from logstore.formats.partition_state import Sink
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.lookup import IndexCache
 from logstore.testing.scripted import drive
@@ -22,7 +23,7 @@ from tests.golden.samples import golden
 GOLDEN = golden("checkpoint-1")
 
 
-@pytest.mark.parametrize("name", ["checkpoint-1", "checkpoint-2"])
+@pytest.mark.parametrize("name", ["checkpoint-1", "checkpoint-2", "checkpoint-1-sink"])
 def test_checkpoints_are_written_as_ever(name: str) -> None:
     assert samples.SAMPLES[name]() == golden(name)
 
@@ -55,6 +56,17 @@ def test_a_golden_checkpoint_reads_as_ever() -> None:
         samples.opening().size_bytes,
         samples.data().size_bytes,
     ]
+
+
+def test_a_golden_checkpoint_with_a_sink_reads_as_ever() -> None:
+    data = golden("checkpoint-1-sink")
+    front = decode_checkpoint(data)
+    resumed = chain_state_of(front, data[front.front_bytes : front.pages_at])
+
+    assert front.seq == 3
+    assert resumed.epoch_ranges[samples.key()].state.sinks == {
+        samples.SINK: Sink(13, 2, 3, samples.CREATED_MS + 20, 45, 49)
+    }
 
 
 def test_a_chain_goes_on_from_its_checkpoint_as_from_its_beginning() -> None:

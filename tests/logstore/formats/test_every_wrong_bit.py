@@ -133,6 +133,7 @@ CHECKED: dict[str, tuple[bytes, Decode]] = {
     "void manifest": (golden("manifest-1-void"), read_manifest),
     "segment that forgets": (golden("segment-2-forgetting"), decode_front),
     "segment that says what was deleted": (golden("segment-3-deleted-below"), decode_front),
+    "segment with copied batches": (golden("segment-4-adopt-end"), read_segment),
     "opening": (golden("segment-1-opening"), decode_front),
     "seal": (golden("segment-1-seal"), decode_front),
     "checkpoint": (golden("checkpoint-1"), read_all_of_a_checkpoint),
@@ -144,6 +145,7 @@ CHECKED: dict[str, tuple[bytes, Decode]] = {
 
 UNCHECKED: dict[str, tuple[bytes, Decode]] = {
     "state": (golden("state-1"), decode_state),
+    "state with a sink": (golden("state-2"), decode_state),
     "pieces of a state": (golden("take-1-pieces"), decode_payload),
     "topic record": (
         golden("topic-record-1"),

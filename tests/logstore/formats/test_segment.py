@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from logstore.errors import Corrupt, Refused
 from logstore.formats.segment import (
     ENTRY,
+    FORMAT,
+    FORMAT_ADOPT_END,
     HEADER_BYTES,
     IDENTITY_BYTES,
+    AdoptEnd,
     Entry,
     EntryKind,
     Header,
@@ -23,11 +26,12 @@ from logstore.formats.segment import (
     encode_front,
 )
 from logstore.formats.segment_builder import bare_header
-from tests.golden.samples import BROKER, CLUSTER_ID, CREATED_MS, EPOCH, SAMPLES, golden, nonce
+from tests.golden.samples import BROKER, CLUSTER_ID, CREATED_MS, EPOCH, SAMPLES, SINK, golden, nonce
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 U64 = st.integers(0, 2**63 - 1)
 I32 = st.integers(-(2**31), 2**31 - 1)
+U32 = st.integers(0, 2**32 - 1)
 
 places = st.lists(
     st.builds(
@@ -126,6 +130,31 @@ def test_a_golden_segment_that_says_what_was_deleted_reads_as_ever() -> None:
     assert (entry.kind, entry.partition, entry.base_offset) == (kind, 1, 43)
 
 
+def test_a_golden_segment_with_copied_batches_reads_as_ever() -> None:
+    first, second, end = decode_front(golden("segment-4-adopt-end")).entries
+
+    assert (first.kind, second.kind, end.kind) == (
+        EntryKind.BATCH,
+        EntryKind.BATCH,
+        EntryKind.ADOPT_END,
+    )
+    assert AdoptEnd.of(end) == AdoptEnd(SINK, 13, 2, 3, 45, 48)
+
+
+@given(st.builds(AdoptEnd, st.binary(min_size=16, max_size=16), I64, I32, U32, I64, I64), I32, I32)
+def test_an_adopt_end_is_read_as_it_was_written(end: AdoptEnd, partition: int, epoch: int) -> None:
+    entry = end.entry(b"t" * 16, partition, epoch)
+    (stored,) = decode_front(front_of(entry)).entries
+
+    assert (stored, AdoptEnd.of(stored)) == (entry, end)
+    assert decode_header_format(front_of(entry)) == FORMAT_ADOPT_END
+    assert decode_header_format(front_of(BATCH)) == FORMAT
+
+
+def decode_header_format(front: bytes) -> int:
+    return int.from_bytes(front[4:6], "big")
+
+
 def test_a_golden_segment_reads_as_ever() -> None:
     data = golden("segment-1-data")
     index = decode_front(data)
@@ -159,11 +188,11 @@ def test_no_bytes_from_outside_break_the_decoder(data: bytes) -> None:
 
 
 def test_an_unknown_kind_of_entry_is_refused_not_skipped() -> None:
-    with pytest.raises(Refused, match="unknown kind: kind=9"):
-        decode_front(front_of(BATCH._replace(kind=9)))
+    with pytest.raises(Refused, match="unknown kind: kind=10"):
+        decode_front(front_of(BATCH._replace(kind=10)))
 
 
-@pytest.mark.parametrize("at, value, text", [(4, b"\0\4", "format=4"), (6, b"\4", "kind=4")])
+@pytest.mark.parametrize("at, value, text", [(4, b"\0\5", "format=5"), (6, b"\4", "kind=4")])
 def test_a_newer_format_is_refused_before_anything_is_believed(
     at: int, value: bytes, text: str
 ) -> None:
