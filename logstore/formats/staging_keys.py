@@ -4,8 +4,8 @@
     staging/<sink, 32 hex digits>/<batch, 20 digits>/<task>-<attempt>-<number>
 
 A sink is the hash of its id, which users choose: an id may be of any length and characters. A batch
-is one micro-batch of a query, or one version of a batch write. Task and attempt are Spark's
-partition id and task attempt id; an attempt numbers its objects from 0.
+is one micro-batch of a query, or one version of a batch write. A task is Spark's
+partition id; an attempt is a number drawn at random, which numbers its objects from 0.
 """
 
 import hashlib

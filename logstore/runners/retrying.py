@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from logstore.ports.clock import blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
-from logstore.protocol.put import create_equal
+from logstore.protocol.put import create_equal, create_parts_settled
 from logstore.protocol.steps import Create, Request
 from logstore.retry import RetryDelays, retry
 from logstore.runners.step_runner import BlockingStepRunner
@@ -60,6 +60,11 @@ class RetryingStore:
         """Whether the object under `key` has these bytes now. Raises as stores do."""
         runner = _CreatingStepRunner(self._store, None, self._rng, (), self._sleep_s)
         return runner.run(create_equal(key, data, attempts_max=ATTEMPTS_MAX))  # type: ignore[arg-type]
+
+    def create_settled(self, key: str, parts: Sequence[Buffer]) -> None:
+        """Create an object whose content its key determines; one that is there is as good."""
+        runner = _CreatingStepRunner(self._store, None, self._rng, None, self._sleep_s)
+        runner.run(create_parts_settled(key, parts, attempts_max=ATTEMPTS_MAX))
 
     def close(self) -> None:
         self._store.close()
