@@ -74,7 +74,7 @@ class Largest(NamedTuple):
 
 def paths() -> Iterator[tuple[int, str]]:
     """Every array of every request that is served."""
-    for key in sorted(HANDLERS, key=lambda one: (one in _LAST, one)):
+    for key in sorted(HANDLERS.keys() & APIS.keys(), key=lambda one: (one in _LAST, one)):
         for path in _paths(key, _class(key, f"{APIS[key].name}Request")):
             yield key, path
 

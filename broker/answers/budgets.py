@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from broker.answers.error_codes import Refuse
 from logstore.protocol.topics import PARTITIONS_MAX
+from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.errors import ErrorCode
 
 ITEMS_MAX = 100_000
@@ -84,6 +85,7 @@ BUDGETS: Mapping[int, Budget] = {
     66: Budget(10),
     74: Budget(5),
     75: Budget(10),
+    ADOPT_KEY: Budget(20),
 }
 """By API key; every key that is served has one."""
 

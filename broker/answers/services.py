@@ -10,6 +10,7 @@ from broker.answers.fetch_sessions import FetchSessions
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
+from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
 from broker.cluster.new_partitions import RunningLoad
@@ -57,6 +58,9 @@ class Services(Protocol):
     """How many partitions may be looked up by time at once, of all requests."""
     record_checks: asyncio.Semaphore
     """How many requests may unpack records at once, in threads."""
+    adoptions: asyncio.Semaphore
+    """How many requests may copy staged batches at once, each a window of them."""
+    staged_manifests: StagedManifests
     changes: asyncio.Semaphore
     """How many requests may change topics at once."""
     begun: asyncio.Semaphore

@@ -14,6 +14,7 @@ from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
 from broker.answers.services import Work
+from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
 from broker.cluster.new_partitions import RunningLoad
@@ -37,6 +38,9 @@ CHANGES_MAX = 32
 
 RECORD_CHECKS_MAX = 2
 """Requests whose records are unpacked at once, each up to 64 MiB at a time."""
+
+ADOPTIONS_MAX = 2
+"""Requests that copy staged batches at once, each with up to 64 MiB of them in memory."""
 
 RULES_SPARE = 64
 
@@ -87,6 +91,8 @@ class Broker:
         self.store_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.look_ups = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
+        self.adoptions = asyncio.Semaphore(ADOPTIONS_MAX)
+        self.staged_manifests = StagedManifests(log.runner, log.cluster_id)
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)
         self.sizes = PartitionSizes(log, self.turns, tables)

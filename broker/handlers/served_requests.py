@@ -1,10 +1,14 @@
-"""Which requests are served, in which versions, by which handler. ApiVersions answers from it."""
+"""Which requests are served, in which versions, by which handler. ApiVersions answers from it.
+
+Our own requests are served and not listed: Kafka's clients would show their keys as unknown.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from broker.answers.budgets import BUDGETS
 from broker.answers.services import Services
+from broker.handlers.adopt import handle as adopt
 from broker.handlers.alter_configs import handle as alter_configs
 from broker.handlers.alter_partition_reassignments import (
     handle as alter_partition_reassignments,
@@ -52,7 +56,8 @@ from broker.handlers.produce import handle as produce
 from broker.handlers.sync_group import handle as sync_group
 from broker.handlers.unregister_broker import handle as unregister_broker
 from broker.network.call import Call
-from logstore.wire.framing.apis import APIS, Api
+from logstore.wire.adopt import ADOPT_KEY
+from logstore.wire.framing.apis import APIS, PRIVATE_APIS, Api
 
 Handle = Callable[[Services, Call, Any], None]
 
@@ -66,7 +71,7 @@ class Handler(NamedTuple):
 
 
 def _handler(key: int, handle: Handle) -> tuple[int, Handler]:
-    api = APIS[key]
+    api = APIS.get(key) or PRIVATE_APIS[key]
     return key, Handler(api, api.version_min, api.version_max, handle, BUDGETS[key].items_max)
 
 
@@ -111,7 +116,8 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(66, list_transactions),
         _handler(74, list_config_resources),
         _handler(75, describe_topic_partitions),
+        _handler(ADOPT_KEY, adopt),
     ]
 )
 
-advertise((key, row.version_min, row.version_max) for key, row in HANDLERS.items())
+advertise((key, row.version_min, row.version_max) for key, row in HANDLERS.items() if key in APIS)

@@ -1,7 +1,8 @@
 """One partition that this broker leads: gives offsets, keeps its index, knows what is committed.
 
 `append` is the hot path of produce: decide, copy the batch into the open segment, stamp it, note it
-in the index. Nothing waits here; `ChainWriter.when_committed` tells when the batch is safe.
+in the index. `adopt` does so with batches that a Spark sink staged. Nothing waits here;
+`ChainWriter.when_committed` tells when the batch is safe.
 """
 
 from collections import deque
@@ -21,9 +22,12 @@ from logstore.formats.index_rows import (
     row_at,
 )
 from logstore.formats.partition_row import EpochEntry, PartitionRow
-from logstore.formats.partition_state import PartitionState, ProducedBatch
+from logstore.formats.partition_state import PartitionState, ProducedBatch, Sink
+from logstore.formats.segment import AdoptEnd
+from logstore.formats.staging_keys import SinkBatch
 from logstore.protocol.active_producers import ActiveProducer, active_producers
 from logstore.protocol.producers import Refusal, is_ahead, judge
+from logstore.protocol.sinks import CopyFrom, SinkRefusal, judge_sink
 from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
     SEQUENCE_MAX,
@@ -33,7 +37,16 @@ from logstore.records.batch import (
 )
 from logstore.slices import Slices
 
-__all__ = ["Appended", "Leader", "NotLeading", "ProducerRefused", "Refusal"]
+__all__ = [
+    "AlreadyAdopted",
+    "Appended",
+    "CopyFrom",
+    "Leader",
+    "NotLeading",
+    "ProducerRefused",
+    "Refusal",
+    "SinkRefusal",
+]
 
 FLAGS_SHIFT = 3
 """Index flags are bits 3 to 5 of a batch's attributes."""
@@ -50,6 +63,17 @@ class Appended(NamedTuple):
     base_offset: int
     timestamp: int
     """-1 unless the topic stamps append time."""
+    seq: int
+
+
+class AlreadyAdopted(NamedTuple):
+    """A batch of a sink that is here; it is durable once segment `seq` is committed, -1: it is.
+
+    Its offsets are [first, end); -1 where the sink has a later batch here, which hides them.
+    """
+
+    first_offset: int
+    end_offset: int
     seq: int
 
 
@@ -257,6 +281,72 @@ class Leader:
                 f"a batch before this one is missing: producer_id={producer_id} "
                 f"sequence={header.base_sequence}; send both again"
             )
+
+    # Copying what a Spark sink staged
+
+    @property
+    def chain_ms(self) -> int:
+        """The time of the chain now, by which sinks are forgotten."""
+        return self._writer.chain_ms()
+
+    def judge_sink(
+        self, batch: SinkBatch, batches_total: int | None = None
+    ) -> CopyFrom | AlreadyAdopted | SinkRefusal:
+        """May this batch of a sink be copied here? As `protocol.sinks`, which does not wait.
+
+        Raises `NotLeading`, or `Fenced` when the chain is: neither says anything of a sink.
+        """
+        if self._writer.fenced.is_set():
+            raise Fenced("this broker was fenced: its log state is no longer authoritative")
+        epoch_range = self.epoch_range
+        if epoch_range.released:
+            raise NotLeading(f"released: leader_epoch={self.leader_epoch}")
+        verdict = judge_sink(
+            epoch_range.state, batch.sink, batch.batch, batches_total, self._writer.chain_ms()
+        )
+        if not isinstance(verdict, Sink):
+            return verdict
+        seq = -1
+        if verdict.end_offset > self.high_watermark:
+            rows, number = self.rows_for_offset(verdict.end_offset - 1)
+            seq = row_at(rows, number).seq
+        if batch.batch < verdict.batch:
+            return AlreadyAdopted(-1, -1, seq)
+        return AlreadyAdopted(verdict.first_offset, verdict.end_offset, seq)
+
+    def adopt(
+        self,
+        batch: SinkBatch,
+        part: Sequence[tuple[memoryview, BatchHeader]],
+        *,
+        batches_done: int,
+        batches_total: int,
+        append_time_ms: int | None = None,
+    ) -> Appended:
+        """Copy checked batches of a sink, and note in the same segment that they are here.
+
+        `batches_done` is what `judge_sink` has just said. All of `part` is copied at once: a
+        segment that is frozen in between would part the records from the memory of them. Raises
+        `Fenced`.
+        """
+        writer = self._writer
+        builder = writer.open_segment(sum(len(records) for records, _ in part))
+        first = last = -1
+        for number, (records, header) in enumerate(part):
+            last = self.append(records, header, append_time_ms).base_offset
+            last += header.last_offset_delta
+            first = last - header.last_offset_delta if number == 0 else first
+        end = AdoptEnd(
+            batch.sink, batch.batch, batches_done + len(part), batches_total, first, last
+        )
+        builder.add_adopt_end(
+            end,
+            topic_id=self.topic_id,
+            partition=self.partition,
+            leader_epoch=self.leader_epoch,
+        )
+        self.epoch_range.state.apply_adopted(end, builder.created_ms)
+        return Appended(first, -1 if append_time_ms is None else append_time_ms, writer.open_seq)
 
     # What the chain's writer tells
 

@@ -35,6 +35,11 @@ def read_topics() -> Steps[dict[str, TopicRow]]:
     return {name: row for name, row in topics.items() if row.status is not TopicStatus.DELETED}
 
 
+def read_topic_row(name: str) -> Steps[TopicRow | None]:
+    row: Row | None = yield GetRow(TOPIC, name)
+    return None if row is None else TopicRow.of(row)
+
+
 def read_topics_by_id() -> Steps[dict[bytes, tuple[str, TopicRow]]]:
     """Every topic row, by topic id, with its name; those of deleted topics too."""
     rows = yield QueryRows(TOPIC)

@@ -55,11 +55,12 @@ def judge_manifest(batch: int, manifest_ms: int, chain_ms: int) -> SinkRefusal |
 
 
 def judge_sink(
-    state: PartitionState, sink_hash: bytes, batch: int, batches_total: int, chain_ms: int
+    state: PartitionState, sink_hash: bytes, batch: int, batches_total: int | None, chain_ms: int
 ) -> CopyFrom | Sink | SinkRefusal:
     """`CopyFrom`: copy. A `Sink`: the batch is here, with the sink's last batch. Else why not.
 
-    `batches_total`: how many record batches the manifest has for this partition.
+    `batches_total`: how many record batches the manifest has for this partition; None: that is not
+    known yet, a batch that is here is found all the same.
     """
     known = state.live_sink(sink_hash, chain_ms)
     if known is None:
@@ -69,6 +70,6 @@ def judge_sink(
         return CopyFrom(0) if known.is_done else SinkRefusal.UNFINISHED
     if batch < known.batch or known.is_done:
         return known
-    if known.batches_total != batches_total:
+    if batches_total is not None and known.batches_total != batches_total:
         return SinkRefusal.OTHER_BATCHES
     return CopyFrom(known.batches_done)
