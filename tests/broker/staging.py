@@ -107,7 +107,7 @@ class Staging:
         return self
 
     def request(
-        self, *partitions: int, leader_epoch: int = -1, timeout_ms: int = 20_000
+        self, *partitions: int, leader_epoch: int = -1, timeout_ms: int = 5_000
     ) -> AdoptRequest:
         asked = [AdoptPartition(one, leader_epoch) for one in partitions or (0,)]
         topics = [AdoptTopic(self.topic.topic_id, asked)]
@@ -148,14 +148,19 @@ def values(running: Running, name: str, partition: int = 0) -> list[str]:
     """All that is stored, in order; offsets are checked to be dense from 0 on."""
     found: list[str] = []
     with running.connect() as client:
-        client_data = fetch(
-            client, name, partition=partition, max_bytes=1 << 26, partition_max_bytes=1 << 26
-        )
-    data = client_data.records
-    raw = b"" if data is None else bytes(data if not isinstance(data, list) else b"".join(data))
+        end = fetch(client, name, partition=partition).high_watermark
+        while len(found) < end:
+            found += _values_from(client, name, partition, len(found))
+    return found
+
+
+def _values_from(client: Connection, name: str, partition: int, offset: int) -> list[str]:
+    data = fetch(client, name, offset=offset, partition=partition).records
+    raw = b"".join(data) if isinstance(data, list) else bytes(data or b"")
+    found: list[str] = []
     for at, header in split_batches(raw):
-        assert header.base_offset == len(found)
+        assert header.base_offset == offset + len(found)
         records = decode_records(raw[at : at + header.size_bytes], max_bytes=RECORDS_BYTES_MAX)
         found += [bytes(one.value or b"").decode() for one in records]
-    assert len(found) == client_data.high_watermark
+    assert found
     return found

@@ -1,7 +1,7 @@
 """Adopt: a leader copies what tasks of a sink staged, once, in order, or says why not."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -154,20 +154,24 @@ def test_a_batch_that_is_here_in_part_goes_on_where_it_was(running: Running, don
     ref = found.task({0: [[f"{number}"] for number in range(3)]})
     found.task({0: [[f"{number}"] for number in range(3, 6)]})
     found.put(running.shared.objects)
-    copy_in_part(running, found, name, done)
+    copy_in_part(running, found, name, [b"%d" % number for number in range(done)], 6)
 
     assert outcome(running, found.request()) == (ADOPTED, 0, 6)
     assert values(running, name) == [f"{number}" for number in range(6)]
     assert ref in found.objects
 
 
-def copy_in_part(running: Running, found: Staging, name: str, done: int) -> None:
+def copy_in_part(
+    running: Running, found: Staging, name: str, first: Sequence[bytes], total: int
+) -> None:
+    """Copy the first batches, with one value each."""
+
     def copy() -> None:
         part = []
-        for number in range(done):
-            data = memoryview(batch_of(f"{number}".encode()))
+        for value in first:
+            data = memoryview(batch_of(value))
             part.append((data, read_header(data, 0, len(data))))
-        leader(running, name).adopt(found.sink_batch, part, batches_done=0, batches_total=6)
+        leader(running, name).adopt(found.sink_batch, part, batches_done=0, batches_total=total)
 
     running.do(copy)
 
@@ -320,7 +324,7 @@ def test_a_sink_too_many_is_refused_by_name(running: Running) -> None:
 def test_a_later_batch_waits_for_the_rest_of_the_one_before(running: Running) -> None:
     topic = running.create_topic("rest")
     found = staging(running, topic, "rest", 1)
-    copy_in_part(running, found, "rest", 2)
+    copy_in_part(running, found, "rest", [b"a", b"b"], 6)
     later = staging(running, topic, "rest", 2)
     later.small_task({0: [["a"]]})
     later.put(running.shared.objects)
