@@ -99,7 +99,7 @@ class ManifestCopy:
                 await self._committed(max((one.seq for one in self._waiting), default=-1))
         except TimeoutError:
             pass
-        except LogstoreError as error:
+        except Fenced as error:
             for one in self._left():
                 one.refuse_for(error)
         self._settle()
@@ -111,7 +111,17 @@ class ManifestCopy:
                 one.refuse(AdoptOutcome.BUSY, FULL)
         if self._left():
             async with self.broker.adoptions:
-                await self._copy_all(read)
+                try:
+                    await self._copy_all(read)
+                except LogstoreError as error:
+                    self._refuse_the_rest(error)
+
+    def _refuse_the_rest(self, error: LogstoreError) -> None:
+        """But for partitions where another request has copied the batch since: its staging may be
+        gone for that (`logstore.protocol.staging_disposal`)."""
+        for one in self._left():
+            if self._batches_done(one, None) is not None:
+                one.refuse_for(error)
 
     def _left(self) -> list[AdoptTarget]:
         return [one for one in self.placed if not one.is_decided]

@@ -1,4 +1,5 @@
-"""Once a minute: trim this broker's own chain, and as controller those that are sealed."""
+"""Once a minute: trim this broker's own chain, and as controller those that are sealed; as
+controller, once an hour: delete what Spark sinks staged and no leader needs."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -10,11 +11,14 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.formats.chain_row import ChainRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.staging_sweep import sweep_staging
 from logstore.protocol.trimming import Trimmer, TrimPass, Wanted, only, sealed
 from logstore.runners.step_runner import StepRunner
 from logstore.troubles import LastingTroubles
 
 PERIOD_S = 60.0
+STAGING_PERIOD_S = 3_600.0
+"""One LIST, and some reads for each batch that has objects."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +53,11 @@ class Trimming:
         grace_ms = settings.number("logstore.delete.grace.ms")
         self._trimmer = Trimmer(log.cluster_id, grace_ms=grace_ms)
         self._tables = DurableTableEnds(tables, grace_ms)
+        self._grace_ms = grace_ms
+        self._staging_due_s = log.runner.clock.monotonic_s() + STAGING_PERIOD_S
         self.published_count = 0
+        self.swept_count = 0
+        """Staged objects and manifests that were deleted."""
         self.deleted_count = 0
         self.failed_count = 0
         self._troubles = LastingTroubles()
@@ -73,10 +81,29 @@ class Trimming:
             if done.due:
                 _, durable_ends = await self._pass(wanted, troubles, done.due_topics)
             await self._log.forget_ended(durable_ends)
+            if is_controller:
+                await self._sweep_staging()
         except LogstoreError as error:
             is_alarm = isinstance(error, Corrupt | Refused)
             troubles[f"cannot trim: {error}"] = logging.ERROR if is_alarm else logging.WARNING
         self._log_troubles(troubles)
+
+    async def _sweep_staging(self) -> None:
+        runner = self._log.runner
+        if runner.clock.monotonic_s() < self._staging_due_s:
+            return
+        self._staging_due_s = runner.clock.monotonic_s() + STAGING_PERIOD_S
+        swept = await runner.run(sweep_staging(self._log.cluster_id, self._grace_ms))
+        self.swept_count += swept.objects + swept.manifests
+        if swept.objects or swept.manifests or swept.voided:
+            logger.info(
+                "staging of sinks swept: objects=%d manifests=%d given_up=%d",
+                swept.objects,
+                swept.manifests,
+                swept.voided,
+            )
+        if swept.troubles:
+            logger.error("manifests of sinks cannot be read: count=%d", swept.troubles)
 
     async def _pass(
         self, wanted: Wanted, troubles: dict[str, int], due: Collection[bytes] | None = None

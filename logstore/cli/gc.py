@@ -1,6 +1,8 @@
-"""`logstore gc`: drop old records, trim chains, delete segments trimmed a grace ago; no broker."""
+"""`logstore gc`: drop old records, trim chains, delete segments trimmed a grace ago, and what Spark
+sinks staged and no leader needs; no broker."""
 
 import argparse
+import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from logstore.cli.storage_arguments import add_url, storage_of
 if TYPE_CHECKING:
     from logstore.epoch.table_queries import TableQueries
     from logstore.protocol.retention_sweep import Swept
+    from logstore.protocol.staging_sweep import SweptStaging
     from logstore.protocol.trimming import TrimPass
     from logstore.wiring.open import OpenLog
 
@@ -67,16 +70,31 @@ async def _run(options: argparse.Namespace) -> int:
         tables = ThreadedTableQueries(lambda: Tables(options.url, storage))
         for name in options.trust_table:
             await _trust(log, tables, name)
-        swept, done, troubles = await collect(
-            log, tables, _defaults(options), grace_ms=options.grace_minutes * 60_000
-        )
+        grace_ms = options.grace_minutes * 60_000
+        swept, done, troubles = await collect(log, tables, _defaults(options), grace_ms=grace_ms)
+        staging = await sweep_sinks(log, grace_ms=grace_ms)
     finally:
         await log.close()
     if options.json:
-        print_json({"raised": swept.raised, **_facts(done), "troubles": troubles})
+        print_json(
+            {
+                "raised": swept.raised,
+                **_facts(done),
+                "staging": dataclasses.asdict(staging),
+                "troubles": troubles,
+            }
+        )
     else:
         _print(swept, done, troubles, options.grace_minutes)
+        _print_staging(staging)
     return FAILED if troubles else OK
+
+
+async def sweep_sinks(log: "OpenLog", *, grace_ms: int) -> "SweptStaging":
+    """Delete what Spark sinks staged and no leader will copy any more."""
+    from logstore.protocol.staging_sweep import sweep_staging
+
+    return await log.runner.run(sweep_staging(log.identity.cluster_id, grace_ms))
 
 
 async def collect(
@@ -161,6 +179,22 @@ def _print(swept: "Swept", done: "TrimPass", troubles: Sequence[str], grace_minu
     )
     for trouble in troubles:
         print(f"trouble: {trouble}")
+
+
+def _print_staging(staging: "SweptStaging") -> None:
+    """Where sinks stage nothing there is nothing to say."""
+    if not any(dataclasses.astuple(staging)):
+        return
+    print_facts(
+        [
+            ("staged objects deleted", staging.objects),
+            ("old manifests deleted", staging.manifests),
+            ("batches given up", staging.voided),
+            ("batches with staged objects left", staging.waiting),
+        ]
+    )
+    if staging.troubles:
+        print(f"trouble: manifests that cannot be read: {staging.troubles}")
 
 
 COMMAND = Command(

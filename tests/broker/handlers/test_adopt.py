@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from broker.handlers.broker import ADOPTIONS_MAX
 from broker.network.authorizer import Operation
 from logstore.epoch.leader import Leader
 from logstore.errors import OutcomeUnknown
@@ -107,6 +108,42 @@ def test_a_repeat_of_what_is_not_committed_waits_for_the_same_commit(running: Ru
     assert first[0] == again[0] == BUSY
     assert outcome(running, found.request()) == (ALREADY, 0, 1)
     assert values(running, "waits") == ["a"]
+
+
+def test_a_late_request_finds_the_batch_there_where_its_staging_was_swept(
+    running: Running,
+) -> None:
+    topic = running.create_topic("late", 2)
+    found = staging(running, topic, "late")
+    found.task({0: [["a"]]})
+    found.put(running.shared.objects)
+    assert outcome(running, found.request(1))[0] == ALREADY  # the manifest is kept from now on
+    reads = running.broker.store_reads
+    count = running.broker.settings.number("logstore.cold.reads.max")
+
+    async def hold_reads() -> None:
+        for _ in range(count):
+            await reads.acquire()
+
+    def let_reads_go() -> None:
+        for _ in range(count):
+            reads.release()
+
+    running.wait_for(hold_reads())
+    with connect(running) as client:
+        send(client, found.request())
+        running.wait_until(lambda: is_copying(running))
+        copy_in_part(running, found, "late", [b"a"], 1)
+        for ref in found.objects:
+            running.shared.objects.delete(ref.name.key(found.sink_batch))
+        running.do(let_reads_go)
+        (result,) = receive(client).topics[0].partitions
+
+    assert (result.outcome, result.first_offset, result.end_offset) == (ALREADY, 0, 1)
+
+
+def is_copying(running: Running) -> bool:
+    return running.broker.adoptions._value < ADOPTIONS_MAX
 
 
 def test_what_is_copied_lies_in_one_segment_with_the_memory_of_it(running: Running) -> None:

@@ -41,6 +41,7 @@ def test_it_publishes_a_trim_point_and_waits_for_its_grace(
         "published": {},
         "deleted": {},
         "waiting": 1,
+        "staging": dict.fromkeys(["voided", "objects", "manifests", "waiting", "troubles"], 0),
         "troubles": [],
     }
     assert logstore("fsck", "--url", written).code == OK
