@@ -51,7 +51,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(21, "delete_records", range(3)),
     Api(22, "init_producer_id", range(6), (5,)),
     Api(23, "offset_for_leader_epoch", range(2, 5)),
-    Api(32, "describe_configs", range(1, 5)),
+    Api(32, "describe_configs", range(1, 5), (4,)),
     Api(33, "alter_configs", range(3)),
     Api(34, "alter_replica_log_dirs", range(1, 3)),
     Api(35, "describe_log_dirs", range(1, 6)),  # version 5: of 4.3

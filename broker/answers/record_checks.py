@@ -62,7 +62,6 @@ GROWTH_MAX = 32
 
 RECORD_ERRORS_MAX = 100
 
-_INT64_MAX = 2**63 - 1
 _CODEC_AT = 22  # the lower byte of a batch's attributes
 
 _Verdict = CheckedRecords | BadBatch
@@ -151,7 +150,7 @@ class RecordChecks:
                 header,
                 payload,
                 needs_keys=rules.is_compacted,
-                timestamps=_allowed(rules, now_ms),
+                timestamps=rules.timestamps_allowed(now_ms),
                 indexes_max=RECORD_ERRORS_MAX,
             )
         except BadBatch as error:
@@ -168,7 +167,7 @@ class PlainChecks(RecordChecks):
     def check(self, records: memoryview, rules: TopicRules, now_ms: int) -> int:
         if not is_plain(records) or len(records) > PLAIN_BYTES_MAX or rules.compresses_plain:
             raise Retryable("the topic came to be under this request: send it again")
-        low, high = _allowed(rules, now_ms)
+        low, high = rules.timestamps_allowed(now_ms)
         largest = largest_timestamp_if_sound(records, rules.is_compacted, low, high)
         if largest is not None:
             return largest
@@ -220,7 +219,7 @@ def _read_plain(records: memoryview, rules: TopicRules, now_ms: int) -> _Verdict
         return check_records(
             records,
             needs_keys=rules.is_compacted,
-            timestamps=_allowed(rules, now_ms),
+            timestamps=rules.timestamps_allowed(now_ms),
             indexes_max=RECORD_ERRORS_MAX,
             max_bytes=len(records),
         )
@@ -228,19 +227,11 @@ def _read_plain(records: memoryview, rules: TopicRules, now_ms: int) -> _Verdict
         return error
 
 
-def _allowed(rules: TopicRules, now_ms: int) -> tuple[int, int]:
-    """The smallest and the largest timestamp that a record may have."""
-    if rules.stamps_append_time:
-        return -_INT64_MAX, _INT64_MAX
-    high = now_ms + rules.after_ms_max  # both settings have 63 bits
-    return now_ms - rules.before_ms_max, high if high < _INT64_MAX else _INT64_MAX
-
-
 def _judge(verdict: _Verdict, rules: TopicRules, now_ms: int) -> int:
     if isinstance(verdict, BadBatch):
         raise verdict
     if verdict.mistimed.total:
-        low, high = _allowed(rules, now_ms)
+        low, high = rules.timestamps_allowed(now_ms)
         raise RefuseRecords(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamps out of range: count={verdict.mistimed.total} allowed={low}..{high} "

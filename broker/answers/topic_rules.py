@@ -1,10 +1,11 @@
 """One topic's rules for batches, its configs parsed once. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from broker.network.authorizer import Resource, ResourceKind
+from logstore.config.topic_limits import TopicLimits, number_of
 from logstore.config.topics import topic_value
 from logstore.reading.table_batches import Compression
 from logstore.records.recompress import TargetCodec
@@ -28,15 +29,10 @@ _LEVELS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRules:
+class TopicRules(TopicLimits):
     resource: Resource
     """The topic, as an authorizer is asked about it."""
-    batch_bytes_max: int
     request_bytes_max: int
-    is_compacted: bool
-    stamps_append_time: bool
-    before_ms_max: int
-    after_ms_max: int
     is_zstd: bool
     target: TargetCodec | None
     """How batches of producers are compressed; None: as they came."""
@@ -52,28 +48,17 @@ class TopicRules:
 
     @staticmethod
     def of(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> "TopicRules":
-        def number(config: str) -> int:
-            value = topic_value(config, configs, defaults)
-            assert isinstance(value, int), config
-            return value
-
         codec = _TABLE_CODECS[str(topic_value("compression.type", configs, defaults))]
         target = None
         if codec != "producer":
             level = _LEVELS.get(codec)
-            target = TargetCodec(codec, None if level is None else number(level))
-        policy = topic_value("cleanup.policy", configs, defaults)
-        assert isinstance(policy, tuple)
+            target = TargetCodec(
+                codec, None if level is None else number_of(level, configs, defaults)
+            )
         return TopicRules(
             resource=Resource(ResourceKind.TOPIC, name),
-            batch_bytes_max=number("max.message.bytes"),
-            request_bytes_max=number("segment.bytes"),
-            is_compacted="compact" in policy,
-            stamps_append_time=(
-                topic_value("message.timestamp.type", configs, defaults) == "LogAppendTime"
-            ),
-            before_ms_max=number("message.timestamp.before.max.ms"),
-            after_ms_max=number("message.timestamp.after.max.ms"),
+            **asdict(TopicLimits.of_configs(configs, defaults)),
+            request_bytes_max=number_of("segment.bytes", configs, defaults),
             is_zstd=codec == "zstd",
             target=target,
             table_codec=codec,

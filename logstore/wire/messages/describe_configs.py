@@ -24,6 +24,7 @@ from logstore.wire.primitives import (
     decode_string_array,
     decode_string_length,
     decode_varint,
+    encode_compact_string_array,
     encode_string_length,
     encode_varint,
     skip_tags,
@@ -45,10 +46,14 @@ _pack_ii = Struct(">ii").pack
 _pack_obo = Struct(">?b?").pack
 _pack_oboc = Struct(">?b?B").pack
 _pack_oboi = Struct(">?b?i").pack
+_pack_oox = Struct(">??x").pack
 _unpack_bc = Struct(">bB").unpack_from
 _unpack_bh = Struct(">bh").unpack_from
+_unpack_hc = Struct(">hB").unpack_from
 _unpack_i = Struct(">i").unpack_from
+_unpack_ic = Struct(">iB").unpack_from
 _unpack_o = Struct(">?").unpack_from
+_unpack_oboc = Struct(">?b?B").unpack_from
 _unpack_oo = Struct(">??").unpack_from
 _unpack_ooc = Struct(">??B").unpack_from
 
@@ -258,6 +263,202 @@ def _decode_describe_configs_request_v4(data: Buffer, at: int, end: int, count_m
             o.resources, at = _decode_describe_configs_resource_list_v4(buf, at, end, count_max, n - 1)
         o.include_synonyms, o.include_documentation, n = _unpack_ooc(buf, at)
         at += 3
+        if n:
+            at = skip_tags(buf, at - 1, end)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return o, at
+
+
+def _encode_describe_configs_resource_list_v4(items: list[DescribeConfigsResource], out: bytearray) -> None:
+    v: Any
+    for o in items:
+        v = o.resource_name
+        v = v.encode()
+        n = len(v) + 1
+        out += _pack_bc(o.resource_type, n) if n < 128 else _pack_b(o.resource_type) + encode_string_length(n)
+        out += v
+        v = o.configuration_keys
+        n = 0 if v is None else len(v) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            out += encode_varint(n)
+        if v:
+            out += encode_compact_string_array(v)
+        out.append(0)
+
+
+def _encode_describe_configs_request_v4(o: DescribeConfigsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+    v: Any
+    v = o.resources
+    n = len(v) + 1
+    if n < 128:
+        out.append(n)
+    else:
+        out += encode_varint(n)
+    if v:
+        _encode_describe_configs_resource_list_v4(v, out)
+    out += _pack_oox(o.include_synonyms, o.include_documentation)
+    return out
+
+
+def _decode_describe_configs_synonym_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsSynonym], int]:
+    if not 0 <= count <= count_max or count * 4 > end - at:
+        raise bad_count("DescribeConfigsSynonym", at, count, count_max, end - at)
+    items: list[DescribeConfigsSynonym] = []
+    try:
+        for _ in range(count):
+            o = new(DescribeConfigsSynonym)
+            n = buf[at]
+            at += 1
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            stop = at + n - 1
+            if not at <= stop <= end:
+                raise bad_length(stop - at, end - at)
+            o.name = buf[at:stop].decode()
+            at = stop
+            n = buf[at]
+            at += 1
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            if n == 0:
+                o.value = None
+            else:
+                stop = at + n - 1
+                if not at <= stop <= end:
+                    raise bad_length(stop - at, end - at)
+                o.value = buf[at:stop].decode()
+                at = stop
+            o.source, n = _unpack_bc(buf, at)
+            at += 2
+            if n:
+                at = skip_tags(buf, at - 1, end)
+            items.append(o)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return items, at
+
+
+def _decode_describe_configs_resource_result_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsResourceResult], int]:
+    if not 0 <= count <= count_max or count * 9 > end - at:
+        raise bad_count("DescribeConfigsResourceResult", at, count, count_max, end - at)
+    items: list[DescribeConfigsResourceResult] = []
+    try:
+        for _ in range(count):
+            o = new(DescribeConfigsResourceResult)
+            n = buf[at]
+            at += 1
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            stop = at + n - 1
+            if not at <= stop <= end:
+                raise bad_length(stop - at, end - at)
+            o.name = buf[at:stop].decode()
+            at = stop
+            n = buf[at]
+            at += 1
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            if n == 0:
+                o.value = None
+            else:
+                stop = at + n - 1
+                if not at <= stop <= end:
+                    raise bad_length(stop - at, end - at)
+                o.value = buf[at:stop].decode()
+                at = stop
+            o.read_only, o.config_source, o.is_sensitive, n = _unpack_oboc(buf, at)
+            at += 4
+            if n > 127:
+                n, at = decode_varint(buf, at - 1)
+            if n == 1:
+                o.synonyms = []
+            else:
+                o.synonyms, at = _decode_describe_configs_synonym_list_v4(buf, at, end, count_max, n - 1)
+            o.config_type, n = _unpack_bc(buf, at)
+            at += 2
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            if n == 0:
+                o.documentation = None
+            else:
+                stop = at + n - 1
+                if not at <= stop <= end:
+                    raise bad_length(stop - at, end - at)
+                o.documentation = buf[at:stop].decode()
+                at = stop
+            n = buf[at]
+            at += 1
+            if n:
+                at = skip_tags(buf, at - 1, end)
+            items.append(o)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return items, at
+
+
+def _decode_describe_configs_result_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsResult], int]:
+    if not 0 <= count <= count_max or count * 7 > end - at:
+        raise bad_count("DescribeConfigsResult", at, count, count_max, end - at)
+    items: list[DescribeConfigsResult] = []
+    try:
+        for _ in range(count):
+            o = new(DescribeConfigsResult)
+            o.error_code, n = _unpack_hc(buf, at)
+            at += 3
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            if n == 0:
+                o.error_message = None
+            else:
+                stop = at + n - 1
+                if not at <= stop <= end:
+                    raise bad_length(stop - at, end - at)
+                o.error_message = buf[at:stop].decode()
+                at = stop
+            o.resource_type, n = _unpack_bc(buf, at)
+            at += 2
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            stop = at + n - 1
+            if not at <= stop <= end:
+                raise bad_length(stop - at, end - at)
+            o.resource_name = buf[at:stop].decode()
+            at = stop
+            n = buf[at]
+            at += 1
+            if n > 127:
+                n, at = decode_varint(buf, at - 1)
+            if n == 1:
+                o.configs = []
+            else:
+                o.configs, at = _decode_describe_configs_resource_result_list_v4(buf, at, end, count_max, n - 1)
+            n = buf[at]
+            at += 1
+            if n:
+                at = skip_tags(buf, at - 1, end)
+            items.append(o)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return items, at
+
+
+def _decode_describe_configs_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeConfigsResponse, int]:
+    buf = data if type(data) is bytes else bytes(data)
+    o = new(DescribeConfigsResponse)
+    try:
+        o.throttle_time_ms, n = _unpack_ic(buf, at)
+        at += 5
+        if n > 127:
+            n, at = decode_varint(buf, at - 1)
+        if n == 1:
+            o.results = []
+        else:
+            o.results, at = _decode_describe_configs_result_list_v4(buf, at, end, count_max, n - 1)
+        n = buf[at]
+        at += 1
         if n:
             at = skip_tags(buf, at - 1, end)
     except UNREADABLE as failure:
@@ -503,9 +704,11 @@ DECODE_REQUEST: dict[int, Decode[DescribeConfigsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeConfigsRequest]] = {
+    4: _encode_describe_configs_request_v4,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DescribeConfigsResponse]] = {
+    4: _decode_describe_configs_response_v4,
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeConfigsResponse]] = {

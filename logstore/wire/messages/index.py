@@ -30,7 +30,7 @@ APIS = (
     (21, "delete_records", "DeleteRecords", 0, 2, 2, ()),
     (22, "init_producer_id", "InitProducerId", 0, 5, 2, (5,)),
     (23, "offset_for_leader_epoch", "OffsetForLeaderEpoch", 2, 4, 4, ()),
-    (32, "describe_configs", "DescribeConfigs", 1, 4, 4, ()),
+    (32, "describe_configs", "DescribeConfigs", 1, 4, 4, (4,)),
     (33, "alter_configs", "AlterConfigs", 0, 2, 2, ()),
     (34, "alter_replica_log_dirs", "AlterReplicaLogDirs", 1, 2, 2, ()),
     (35, "describe_log_dirs", "DescribeLogDirs", 1, 5, 2, ()),
