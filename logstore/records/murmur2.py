@@ -1,6 +1,16 @@
 """Kafka's key hash, so that a key's partition is the one Kafka's clients choose."""
 
+from __future__ import annotations
+
 import struct
+from typing import TYPE_CHECKING
+
+from logstore.records import native
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NO_KEY = -1
 
 _SEED = 0x9747B28C
 _FACTOR = 0x5BD1E995
@@ -25,3 +35,19 @@ def murmur2(key: bytes) -> int:
 def partition_for_key(key: bytes, partitions: int) -> int:
     """Where Kafka's default partitioner puts a record with `key`."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def hash_keys(keys: pa.Array) -> pa.Array:
+    """An int32 per item of a binary array: its hash without the sign, `NO_KEY` for a null.
+
+    A key's partition is its hash modulo the number of partitions.
+    """
+    import pyarrow as pa
+
+    codec = native.codec
+    if codec is None or keys.null_count == len(keys):
+        found = [NO_KEY if key is None else murmur2(key) & 0x7FFFFFFF for key in keys.to_pylist()]
+        return pa.array(found, pa.int32())
+    valid, ends, data = keys.buffers()
+    packed = codec.hash_keys(len(keys), (keys.offset, valid, ends, data))
+    return pa.Array.from_buffers(pa.int32(), len(keys), [None, pa.py_buffer(packed)])

@@ -22,7 +22,7 @@ Sizes = tuple[int, int, int, int, int, int, int, int, int]
 """Rows; null keys, bytes of keys; the same of values; headers, bytes of their names, nulls among
 their values, bytes of these."""
 
-INTERFACE = 4
+INTERFACE = 5
 """Of what the extension offers; one that was built from other sources is not used."""
 
 
@@ -101,6 +101,9 @@ class Codec(Protocol):
         self, entries: Bytes, /
     ) -> tuple[bytes, bytes, list[tuple[bytes, bytes]]] | None:
         """As `logstore.formats.body_order`: pieces, positions, positions by packed epoch key."""
+
+    def hash_keys(self, count: int, keys: Column, /) -> bytes:
+        """An int32 per key: Kafka's hash of it, 31 bits; -1 for a null."""
 
     def gather(self, target: Bytes, source: Bytes, pieces: Bytes, /) -> None:
         """Fill `target` with pieces of `source`."""

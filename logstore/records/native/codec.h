@@ -90,6 +90,10 @@ PyObject *py_check_records(PyObject *module, PyObject *arguments);
 PyObject *py_order_body(PyObject *module, PyObject *entries);
 PyObject *py_gather(PyObject *module, PyObject *arguments);
 
+/* hash.c */
+
+PyObject *py_hash_keys(PyObject *module, PyObject *arguments);
+
 /* memory that Python lends: a column of an Arrow array, as (start, validity, ends, data) */
 
 typedef struct {
