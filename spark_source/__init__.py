@@ -1,6 +1,6 @@
-"""Spark on logstore: `format("logstore")`, read from the log's objects.
+"""Spark on logstore: `format("logstore")`, a source that reads the log's objects, and a sink.
 
-    from spark_source import LagListener, configure, create_view, read_topic, table
+    from spark_source import LagListener, configure, create_view, read_topic, table, write_topic
 
 Spark finds the format without an import of this; these are for convenience.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spark_source.reading import read_topic
     from spark_source.relation import create_view, table
     from spark_source.settings import advice, configure
+    from spark_source.writing import write_topic
 
 __all__ = [
     "LagListener",
@@ -21,6 +22,7 @@ __all__ = [
     "create_view",
     "read_topic",
     "table",
+    "write_topic",
 ]
 
 _HOMES = {
@@ -31,6 +33,7 @@ _HOMES = {
     "create_view": "relation",
     "read_topic": "reading",
     "table": "relation",
+    "write_topic": "writing",
 }
 
 

@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from enum import Enum
 
 from logstore.errors import Invalid
-from logstore.objects.s3_options import S3Options
 from logstore.reading.tasks import Storage
-from logstore.stores.location import parse_location
+from spark_source.option_texts import (
+    BOOTSTRAP,
+    STORAGE_PREFIX,
+    boolean_of,
+    duration_s_of,
+    lowered,
+    positive_of,
+    storage_of,
+    url_of,
+)
 from spark_source.planning.choices import (
     EARLIEST,
     LATEST,
@@ -54,7 +62,6 @@ TOPIC_ID = "topicId"
 PARALLELISM = "parallelism"
 """How many tasks the session's executors can run at once. Spark does not tell a Python source."""
 
-BOOTSTRAP = "kafka.bootstrap.servers"
 KNOWN = (
     "path",
     "url",
@@ -87,18 +94,6 @@ REFUSED_BY_KAFKA = {
 """Options that Spark's Kafka source refuses too."""
 
 DEFAULT_TRIGGER_DELAY = "15m"
-_UNIT_MS = {
-    "us": 0.001,
-    "ms": 1,
-    "": 1,
-    "s": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
-
-STORAGE_PREFIX = "storage."
 
 
 class Mode(Enum):
@@ -136,7 +131,7 @@ class ReadOptions:
 
 def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
     """Raises `Invalid`, naming the option and its possible values."""
-    given = _lower(options)
+    given = lowered(options)
     if not given:
         raise Invalid(
             "no options at all: option path names the log and subscribe its topics. Spark 4.2 "
@@ -149,29 +144,29 @@ def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
         raise Invalid(
             f"option {endings[0]} is for batch reads only; a stream has no end, remove it"
         )
-    offsets_max = _positive(given, "maxOffsetsPerTrigger")
-    offsets_min = _positive(given, "minOffsetsPerTrigger")
+    offsets_max = positive_of(given, "maxOffsetsPerTrigger")
+    offsets_min = positive_of(given, "minOffsetsPerTrigger")
     if offsets_max is not None and offsets_min is not None and offsets_min > offsets_max:
         raise Invalid(
             f"option minOffsetsPerTrigger is above maxOffsetsPerTrigger: {offsets_min} > "
             f"{offsets_max}; no batch could satisfy both"
         )
     return ReadOptions(
-        url=_url(given),
-        storage=_storage(given),
+        url=url_of(given),
+        storage=storage_of(given),
         topics=topics,
         topic_id=_topic_id(given),
         starting=_starting(given, topics, mode),
         ending=_ending(given, topics),
         include_headers=includes_headers(given),
-        fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
+        fail_on_data_loss=boolean_of(given, "failOnDataLoss", default=True),
         offsets_max=offsets_max,
         offsets_min=offsets_min,
-        trigger_delay_s=_duration_s(given, "maxTriggerDelay", DEFAULT_TRIGGER_DELAY),
-        bytes_max=_positive(given, "maxBytesPerTrigger"),
-        partitions_min=_positive(given, "minPartitions"),
-        parallelism=_positive(given, PARALLELISM),
-        records_max=_positive(given, "maxRecordsPerPartition"),
+        trigger_delay_s=duration_s_of(given, "maxTriggerDelay", DEFAULT_TRIGGER_DELAY),
+        bytes_max=positive_of(given, "maxBytesPerTrigger"),
+        partitions_min=positive_of(given, "minPartitions"),
+        parallelism=positive_of(given, PARALLELISM),
+        records_max=positive_of(given, "maxRecordsPerPartition"),
         commit_group=_group(given) if mode is Mode.STREAM else None,
         bootstrap=given.get(BOOTSTRAP, ""),
         without_effect=_without_effect(given, mode),
@@ -180,11 +175,7 @@ def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
 
 def includes_headers(options: Mapping[str, str]) -> bool:
     """Whether the schema has the column `headers`. Raises `Invalid`."""
-    return _boolean(_lower(options), "includeHeaders", default=False)
-
-
-def _lower(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): str(value) for name, value in options.items()}
+    return boolean_of(lowered(options), "includeHeaders", default=False)
 
 
 def _check_names(given: Mapping[str, str]) -> None:
@@ -206,25 +197,6 @@ def _without_effect(given: Mapping[str, str], mode: Mode) -> tuple[str, ...]:
     elif "commitgroup" in given:
         idle -= {BOOTSTRAP}
     return tuple(sorted(_SPELT.get(name, name) for name in idle))
-
-
-def _url(given: Mapping[str, str]) -> str:
-    urls = {given[name] for name in ("path", "url") if given.get(name)}
-    if len(urls) > 1:
-        raise Invalid(f"options path and url differ: {' and '.join(sorted(urls))}; give one")
-    if not urls:
-        instead = "; kafka.bootstrap.servers does not say it" if BOOTSTRAP in given else ""
-        raise Invalid(
-            "option path is missing: the log is read from its objects, give their URL, a directory "
-            f"or s3://BUCKET/PREFIX, as `logstore serve --url` has it{instead}"
-        )
-    return parse_location(urls.pop()).url
-
-
-def _storage(given: Mapping[str, str]) -> Storage:
-    settings = {name: text for name, text in given.items() if name.startswith(STORAGE_PREFIX)}
-    S3Options.of(settings, environment={})  # raises for what cannot be
-    return tuple(sorted(settings.items()))
 
 
 def _topics(given: Mapping[str, str]) -> TopicChoice:
@@ -304,34 +276,3 @@ def _group(given: Mapping[str, str]) -> str | None:
     if text is not None and not text.strip():
         raise Invalid("option commitGroup is empty; give the name of a consumer group")
     return text
-
-
-def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    match given.get(name.lower(), str(default)).strip().lower():
-        case "true":
-            return True
-        case "false":
-            return False
-        case text:
-            raise Invalid(f"option {name} is neither true nor false: {text}; give one of them")
-
-
-def _positive(given: Mapping[str, str], name: str) -> int | None:
-    text = given.get(name.lower())
-    if text is None:
-        return None
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise Invalid(
-            f"option {name} is not a whole number above 0: {text!r}; remove it for no limit"
-        )
-    return int(text)
-
-
-def _duration_s(given: Mapping[str, str], name: str, default: str) -> float:
-    """As Spark reads durations: a whole number, of milliseconds or with a unit."""
-    text = given.get(name.lower(), default).strip().lower()
-    number_and_unit = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text)
-    unit_ms = _UNIT_MS.get(number_and_unit[2]) if number_and_unit else None
-    if number_and_unit is None or unit_ms is None:
-        raise Invalid(f"option {name} is not a duration: {text}; write 500ms, 30s, 15m or 1h")
-    return int(number_and_unit[1]) * unit_ms / 1000

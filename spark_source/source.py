@@ -4,6 +4,7 @@ Nothing is decided here. Spark makes these objects in three kinds of processes: 
 and plans, one per stream that asks for offsets, and executors, which unpickle a reader and see only
 the `InputPartition` they are given. So readers hold options; what is costly is made where it is
 used. The module is imported whenever Spark looks for sources: it loads neither pyarrow nor a store.
+The sink is in `spark_source.sink`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -60,6 +63,20 @@ class LogstoreDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return StreamReader(parse_options(self.options, Mode.STREAM), _columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from spark_source.sink.plan import plan_write
+        from spark_source.sink.writers import BatchWriter
+
+        return BatchWriter(plan_write(self.options, schema, is_stream=False, overwrite=overwrite))
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from spark_source.sink.plan import plan_write
+        from spark_source.sink.writers import StreamWriter
+
+        return StreamWriter(plan_write(self.options, schema, is_stream=True, overwrite=overwrite))
 
 
 class TaskPartition(InputPartition):

@@ -103,7 +103,7 @@ class Brokers:
 
     def _look_up(self, topics: Sequence[str]) -> None:
         asked = [MetadataRequestTopic(name=name) for name in topics]
-        response: MetadataResponse = self._ask_any(MetadataRequest(asked, False))
+        response: MetadataResponse = self.call_any(METADATA, MetadataRequest(asked, False))
         self._addresses = {
             one.node_id: BrokerAddress(one.host, one.port) for one in response.brokers
         }
@@ -116,12 +116,12 @@ class Brokers:
                         PartitionLeader(partition.leader_id, partition.leader_epoch)
                     )
 
-    def _ask_any(self, request: MetadataRequest) -> MetadataResponse:
+    def call_any(self, key: int, request: Any) -> Any:
+        """The answer of some broker. Raises the last error, after a few were asked."""
         failure: LogstoreError = Retryable("no broker is known; is one running?")
         for address in self._some_addresses():
             try:
-                response: MetadataResponse = self._connection(address).call(METADATA, request)
-                return response
+                return self._connection(address).call(key, request)
             except LogstoreError as error:
                 failure = error
                 self._asked += 1

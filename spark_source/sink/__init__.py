@@ -1,0 +1,1 @@
+"""`format("logstore")` as a sink: batch writes and streams."""
