@@ -40,7 +40,7 @@ CASES = (
         "compact",
     ),
     *("spark_plan", "history_fetch", "freshness"),
-    *("spark_read", "spark_latency", "spark_history"),
+    *("spark_read", "spark_latency", "spark_write", "spark_history"),
 )
 
 ON_BUCKET = (
