@@ -15,7 +15,12 @@ from logstore.epoch.log import Log
 from logstore.testing.history import Partition
 from logstore.testing.simulated_network import Name, SimulatedTransport
 from logstore.wire.errors import ErrorCode
-from logstore.wire.framing.apis import Api, decode_response_header, encode_request_frame
+from logstore.wire.framing.apis import (
+    PRIVATE_APIS,
+    Api,
+    decode_response_header,
+    encode_request_frame,
+)
 from logstore.wire.messages.metadata import MetadataRequest
 from tools.full_wire import APIS
 
@@ -80,7 +85,7 @@ class Wire(asyncio.Protocol):
         if self.is_lost or self._transport is None:
             answer.set_result(None)
             return answer
-        api, self._next_id = APIS[key], self._next_id + 1
+        api, self._next_id = APIS.get(key) or PRIVATE_APIS[key], self._next_id + 1
         self._pending.append((self._next_id, api, version, answer))
         for buffer in encode_request_frame(self._next_id, api, version, "simulated", request):
             self._transport.write(buffer)
