@@ -28,7 +28,7 @@ MEGABYTES ?= 2048
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups history drills spark-s3 sink fuzz image fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster groups history resident drills spark-s3 sink fuzz image fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -77,7 +77,7 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations model kills kills-s3 cluster groups history drills spark-s3 sink ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 cluster groups history resident drills spark-s3 sink ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -109,6 +109,9 @@ groups: $(STAMP) ## mixed clients in one group, killed and frozen, and their bro
 history: $(STAMP) java ## records compacted, optimized, trimmed and read by everything at once: MEGABYTES=2048 SEED=0
 	@$(BIN)/python -m tests.scenarios.harness.history_series --spark \
 	  --megabytes $(MEGABYTES) --seed $(SEED)
+
+resident: $(STAMP) ## memory of three brokers on a bucket while clients, topics and the registry come and go: MINUTES=60
+	@$(BIN)/python -m tests.scenarios.harness.resident --bucket --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 drills: $(STAMP) java ## registries lost or put back from every moment of a log, objects that came back: ARGS="--only lost"
 	@$(BIN)/python -m tests.scenarios.harness.drills --spark $(ARGS)
