@@ -91,6 +91,8 @@ OPEN_SEQ = _gauge("open_seq", "Seq of the segment that is being filled")
 # Reading
 CACHE_HITS = _counter("cache_hits", "Segments for consumers behind the tail found in memory")
 CACHE_MISSES = _counter("cache_misses", "Segments fetched from the store for consumers")
+CACHE_BYTES = _gauge("cache_bytes", "Memory of the segment cache; logstore.cache.bytes bounds it")
+READ_AHEAD = _gauge("read_ahead_bytes", "Memory of segments fetched ahead and not read yet")
 HISTORY_HITS = _counter("history_hits", "Reads below the segments served from memory")
 HISTORY_MISSES = _counter("history_misses", "Reads below the segments that waited for a table")
 HISTORY_BYTES = _counter("history_bytes", "Bytes of batches made from tables, sent to consumers")

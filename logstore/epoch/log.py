@@ -366,6 +366,11 @@ class Log:
         """
         return await self._tiers.read(partition, offset, up_to, bytes_max, compression, consumer)
 
+    @property
+    def read_ahead_bytes(self) -> int:
+        """Of segments that are fetched ahead of consumers, or on their way, and not read."""
+        return self._segments.ahead.byte_count
+
     def doubt(self, partition: Readable) -> None:
         """A partition followed here could not be read: leaders send no consumers for a while."""
         self._followers.doubt(partition.epoch_ranges[-1].chain)
