@@ -311,8 +311,10 @@ class Log:
         """Leave epoch ranges no longer needed out of rows and checkpoints; their number.
 
         `durable_ends` are the ends of tables by safety rule 7: rows do not list epoch ranges below.
+        Segments that were fetched ahead of consumers that are gone leave memory, too.
         To be called periodically. Raises `Fenced`, or as store and registry do.
         """
+        self._segments.ahead.forget_idle()
         await shorten_rows(self.runner, self._catalog.leaders(), durable_ends)
         led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)

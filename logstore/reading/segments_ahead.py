@@ -10,7 +10,7 @@ silent here: the fetch that needs the segment requests it itself, meets the erro
                         begin … end                                      planned_to
 
 A reader that reaches the high watermark gives up what it has ahead; one whose fetches end without a
-word does when another's fetch comes `IDLE_S` later.
+word does `IDLE_S` later, when another's fetch comes, or the log forgets what is over (each minute).
 """
 
 import asyncio
@@ -113,8 +113,8 @@ class SegmentsAhead:
         """A fetch takes offsets [`offset`, `end_offset`) of those below `up_to`."""
         if self._group is None:
             return
+        self.forget_idle()
         now_s = self._clock.monotonic_s()
-        self._forget_idle(now_s)
         key = _key(consumer, partition)
         reader = self._readers.get(key)
         if reader is not None and (end_offset >= up_to or not reader.goes_on(partition, offset)):
@@ -140,6 +140,15 @@ class SegmentsAhead:
 
     # Readers
 
+    def forget_idle(self) -> None:
+        """Give up what is ahead of consumers that have not fetched for `IDLE_S`."""
+        now_s = self._clock.monotonic_s()
+        while self._readers:
+            key, oldest = next(iter(self._readers.items()))
+            if now_s - oldest.last_s < IDLE_S:
+                return
+            self._close(key)
+
     def _close(self, key: ReaderKey) -> None:
         reader = self._readers.pop(key)
         reader.is_over = True
@@ -147,13 +156,6 @@ class SegmentsAhead:
         for place, _ in reader.segments:
             self._unpin_unwanted(place)
         reader.segments.clear()
-
-    def _forget_idle(self, now_s: float) -> None:
-        while self._readers:
-            key, oldest = next(iter(self._readers.items()))
-            if now_s - oldest.last_s < IDLE_S:
-                return
-            self._close(key)
 
     def _give_up_read(self, reader: _SequentialReader, now_s: float) -> None:
         """Segments that the reader has taken all it wants of."""

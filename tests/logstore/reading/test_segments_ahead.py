@@ -14,6 +14,7 @@ from logstore.formats.index_rows import row_at
 from logstore.formats.keys import segment_key
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.protocol.flush import FlushSettings
+from logstore.reading.segments_ahead import IDLE_S
 from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
@@ -208,9 +209,24 @@ def test_a_consumer_that_is_silent_gives_up_what_is_ahead_at_the_next_ones_fetch
         async with restarted() as after:
             await after.read(3)
             await after.clock.sleep_s(60.0)
-            assert after.log._segments.ahead.byte_count > 0
+            assert after.log.read_ahead_bytes > 0
             await after.read(1, start=30, consumer="b")
-            assert after.log._segments.ahead.byte_count == 0
+            assert after.log.read_ahead_bytes == 0
+
+    run(scenario())
+
+
+def test_of_a_consumer_that_is_gone_nothing_stays_ahead_where_no_other_comes() -> None:
+    async def scenario() -> None:
+        async with restarted() as after:
+            await after.read(3)
+            await after.clock.sleep_s(IDLE_S - 1)
+            await after.log.forget_ended()
+            assert after.log.read_ahead_bytes > 0, "it may go on"
+            await after.clock.sleep_s(2.0)
+            await after.log.forget_ended()
+            assert after.log.read_ahead_bytes == 0
+            assert not after.log.cache._pinned
 
     run(scenario())
 
