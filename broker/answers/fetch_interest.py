@@ -53,6 +53,10 @@ class Interest(Protocol):
 
     def end_wait(self) -> None: ...
 
+    def end(self) -> None:
+        """The fetch is answered, or will not be: call it no more, so that it is freed at once."""
+        ...
+
     def doubt_all(self) -> None:
         """Nothing that was answered before is certain."""
         ...
@@ -96,7 +100,7 @@ class RequestInterest:
         partition_count = sum([len(topic.partitions) for topic in request.topics])
         self.is_large = max(partition_count, len(request.topics)) > AT_ONCE_MAX
         self.is_kept = self.is_over = False
-        self._on_change = on_change
+        self._on_change: Callable[[], None] | None = on_change
         self._changed: dict[PartitionKey, None] = {}
         self._watched: set[PartitionKey] = set()
         self._unwatch: list[Callable[[], None]] = []
@@ -121,7 +125,8 @@ class RequestInterest:
     def changed(self, key: PartitionKey) -> None:
         if self.is_large:
             self._changed[key] = None
-        self._on_change()
+        if self._on_change is not None:
+            self._on_change()
 
     def end_wait(self) -> None:
         for unwatch in self._unwatch:
@@ -129,6 +134,9 @@ class RequestInterest:
         self._unwatch.clear()
         self._watched.clear()
         self._changed.clear()
+
+    def end(self) -> None:
+        self._on_change = None
 
     def doubt_all(self) -> None:
         """All are looked at anyway."""
@@ -215,6 +223,9 @@ class SessionInterest:
 
     def end_wait(self) -> None:
         """Changes are noted all the same."""
+
+    def end(self) -> None:
+        """`answers` does it; without an answer the session ends with its connection."""
 
     def doubt_all(self) -> None:
         self._session.doubt_all()

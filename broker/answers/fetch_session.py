@@ -233,7 +233,9 @@ class FetchSession:
         for topic in self._topics.values():
             for partition in topic.partitions.values():
                 partition.unwatch()
+            topic.partitions.clear()  # each of them refers to its topic
         self._topics.clear()
         self._due.clear()
-        if self.on_change is not None:
-            self.on_change()
+        on_change, self.on_change = self.on_change, None
+        if on_change is not None:
+            on_change()

@@ -200,14 +200,14 @@ class _Fetch:
             or self._interest.is_over
             or not (attempt.waited_for or self._interest.is_kept)  # nothing more can come
         ):
-            self.drop()
+            self._stop_waiting()
             self._answer(attempt)
         else:
             self._wait(attempt)
 
     def _begin(self, work: Work) -> None:
         """Start `work`; fetches behind this one wait, so one answer at a time is loaded."""
-        self.drop()
+        self._stop_waiting()
         self._broker.start(self._call, work, self._broker.store_reads)
 
     async def _attempt_after_fence_check(self) -> None:
@@ -255,7 +255,10 @@ class _Fetch:
         self.time_out()
 
     def drop(self) -> None:
-        """Wait no longer."""
+        self._stop_waiting()
+        self._interest.end()
+
+    def _stop_waiting(self) -> None:
         self._broker.timers.unset(self)
         self._interest.end_wait()
         self._call.held = None
@@ -321,6 +324,7 @@ class _Fetch:
         return await outcome_of(read)
 
     def _answer(self, attempt: FetchAttempt) -> None:
+        self._interest.end()
         for partition in attempt.sent_away:
             self._call.connection.referrals.note_sent(partition, self._broker.loop.time())
         if self._interest.is_large:

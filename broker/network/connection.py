@@ -23,7 +23,7 @@ from typing import Protocol
 
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
-from broker.network.call import Call, Ending
+from broker.network.call import NO_ANSWER, Call, Ending
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
 from broker.network.loop_holds import LoopHolds
@@ -138,9 +138,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         for call in self._calls:
             if call.held is not None:
                 call.held.drop()
+            if call.buffers is not None:
+                call.buffers = NO_ANSWER
         self._calls.clear()
         if self.fetch_session is not None:
             self.fetch_session.end()
+        _break_cycle(self._transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._inbox.buffer()
@@ -303,6 +306,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def answered(self, call: Call) -> None:
         """`call` has its answer; it is written at the end of this wake-up if its turn has come."""
         if self._is_closed:
+            call.buffers = NO_ANSWER
             return
         if self._paused & Pause.POLLING and call.api.key == FETCH_KEY:
             self.resume(Pause.POLLING)
@@ -326,6 +330,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         while calls and (buffers := calls[0].buffers) is not None:
             call = calls.popleft()
             outbox.extend(buffers)
+            call.buffers = NO_ANSWER  # whatever still refers to the call holds no bytes by it
             if call.began_s == began_s and call.api is api:
                 count += 1
                 continue
@@ -439,6 +444,13 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _close_if_sent(self) -> None:
         if not self._outbox and self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+
+
+def _break_cycle(transport: asyncio.Transport | None) -> None:
+    """asyncio's transport holds a method of its own, by which it reads: closed and forgotten, it
+    would stay in memory, with its socket, until the collector has looked at everything.
+    """
+    getattr(transport, "__dict__", {}).pop("_read_ready_cb", None)
 
 
 def _address(name: object) -> str:
