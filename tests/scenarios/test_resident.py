@@ -48,7 +48,9 @@ def test_a_peak_is_no_growth_where_it_ends() -> None:
     last = [*peak[:-1], Sample(399.0, 400 * MB)]
 
     assert is_flat(last, WHOLE_S)
-    assert "peak 400; second quarter to last +0.0: flat" in "".join(report({1: last}, WHOLE_S))
+    assert "peak 400; second quarter to last +0.0: flat" in "".join(
+        report({1: last}, {1: last}, WHOLE_S)
+    )
 
 
 def test_a_quarter_without_a_sample_is_no_proof() -> None:
@@ -73,4 +75,5 @@ def test_clients_topics_and_the_registry_come_and_go_while_memory_is_looked_at(
     assert all(done[kind] for kind in (*SECONDS_BETWEEN, "values read")), done
     assert not residence.churn.failed, residence.churn.errors
     assert not [line for line in complaints if "flat" not in line], complaints
+    assert all(one[-1].byte_count for one in residence.segments.values())
     assert all(len(samples) > 100 for samples in residence.samples.values())

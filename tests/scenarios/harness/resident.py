@@ -1,7 +1,7 @@
 """Memory of brokers that live for long, while clients, topics and the registry come and go.
 
     python -m tests.scenarios.harness.resident --minutes 60
-        [--pace 10] [--brokers 3] [--bucket] [--seed N] [--directory DIR]
+        [--pace 10] [--brokers 3] [--bucket] [--seed N] [--set key=value]… [--directory DIR]
 
 Three broker processes; every partition is led by one and followed by the others. Clients come and
 go (`resident_churn`); metrics are scraped every fifteen seconds; the registry is away for a sixth
@@ -12,10 +12,14 @@ and go did.
 On a directory the registry is away for what is written there: another process holds the write lock
 of its file. With `--bucket` every byte between brokers and registry is swallowed. `--pace 10` makes
 ten times as much come and go: what grows by it shows in minutes.
+
+The report also says how much of it were segments in memory at the same moments, by the brokers' own
+metrics: the cache, and what was fetched ahead of consumers.
 """
 
 import argparse
 import random
+import re
 import sqlite3
 import sys
 import tempfile
@@ -45,6 +49,7 @@ AWAY_FROM, AWAY_UNTIL = 1 / 12, 1 / 4
 """Of the run."""
 DONE_MIN = 0.6
 """Share of what was to come and go; topics cannot while the registry is away."""
+SEGMENTS = r"(?m)^logstore_(?:cache|read_ahead)_bytes (\S+)$"
 SETTINGS = {
     "logstore.delete.grace.ms": 60_000,
     "log.retention.check.interval.ms": 30_000,
@@ -65,6 +70,8 @@ class Residence:
     back: Callable[[], None]
     say: Callable[[str], None]
     samples: dict[int, list[Sample]] = field(default_factory=dict)
+    segments: dict[int, list[Sample]] = field(default_factory=dict)
+    """Bytes of segments in memory, by broker too."""
     _sampled_s: float = 0.0
     _scraped_s: float = 0.0
     _said_s: float = 0.0
@@ -73,6 +80,7 @@ class Residence:
     def run(self) -> None:
         self._http = {number: self._http_port(number) for number in self.brokers.members}
         self.samples = {number: [] for number in self.brokers.members}
+        self.segments = {number: [] for number in self.brokers.members}
         self.churn.begin()
         is_over = threading.Event()
         with ThreadPoolExecutor(1, "looks") as thread:
@@ -101,11 +109,11 @@ class Residence:
                 samples.append(Sample(now_s, self._process(number).memory_info().rss))
         if now_s >= self._scraped_s:
             self._scraped_s += SCRAPE_S
-            for port in self._http.values():
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read()
+            for number, port in self._http.items():
+                self.segments[number].append(Sample(now_s, _scrape(port)))
         if now_s >= self._said_s:
             self._said_s += SAY_S
-            sizes = [f"{samples[-1].resident_bytes / MB:.0f}" for samples in self.samples.values()]
+            sizes = [f"{samples[-1].byte_count / MB:.0f}" for samples in self.samples.values()]
             self.say(f"minute {now_s / 60:.1f}: MB {' / '.join(sizes)}; {dict(self.churn.done)}")
 
     def _process(self, number: int) -> psutil.Process:
@@ -133,7 +141,7 @@ class Residence:
                 yield f"{kind}: {self.churn.done[kind]} of {planned:.0f} {error}"
 
     def report(self) -> Iterator[str]:
-        yield from report(self.samples, self.seconds)
+        yield from report(self.samples, self.segments, self.seconds)
         churn = self.churn
         yield f"came and went  {dict(churn.done)}"
         yield f"failed         {dict(churn.failed)}; registry away {dict(churn.failed_while_away)}"
@@ -148,13 +156,15 @@ def live(
     brokers: int = 3,
     in_a_bucket: bool = False,
     seed: int = 0,
+    settings: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> Residence:
-    """A whole run, below `directory`."""
+    """A whole run, below `directory`; `settings` of the brokers, as `key=value`."""
     rng = random.Random(seed)
     more = ["--http", "127.0.0.1:0"]
-    for name, value in SETTINGS.items():
-        more += ["--set", f"{name}={value}"]
+    ours = [f"{name}={value}" for name, value in SETTINGS.items()]
+    for setting in (*ours, *settings):
+        more += ["--set", setting]
     with ExitStack() as stack:
         place, its_bucket = directory_place(directory), None
         if in_a_bucket:
@@ -168,6 +178,12 @@ def live(
         residence = Residence(some, churn, minutes * 60, away, back, say)
         residence.run()
         return residence
+
+
+def _scrape(port: int) -> int:
+    """A page of metrics; the bytes of segments in memory by it."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as page:
+        return sum(int(float(value)) for value in re.findall(SEGMENTS, page.read().decode()))
 
 
 def _fleet(
@@ -219,6 +235,7 @@ def main() -> int:
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--bucket", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--directory", type=Path, help="where to leave the log")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -231,6 +248,7 @@ def main() -> int:
             brokers=options.brokers,
             in_a_bucket=options.bucket,
             seed=options.seed,
+            settings=options.set,
         )
     for line in residence.report():
         print(line)

@@ -43,7 +43,7 @@ SECONDS_BETWEEN = {"producer": 2.0, "topic": 60.0, "slow consumer": 6.0, "member
 
 @dataclass(slots=True)
 class Churn:
-    """`addresses` of all brokers, host and port; `pace` multiplies what comes and goes."""
+    """`addresses` of all brokers, host and port; `pace` multiplies all of it."""
 
     addresses: list[tuple[str, int]]
     rng: random.Random
@@ -116,7 +116,7 @@ class Churn:
             self.done[kind] += 1
 
     def _produce_steadily(self, now_s: float) -> None:
-        while self._sent < now_s * VALUES_A_SECOND:
+        while self._sent < now_s * self.pace * VALUES_A_SECOND:
             with suppress(BufferError):  # brokers that stand still: the rate is that of what fits
                 value = self.rng.randbytes(VALUE_BYTES)
                 self._steady.produce(STEADY, value, partition=self._sent % PARTITIONS)

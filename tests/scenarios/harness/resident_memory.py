@@ -18,7 +18,7 @@ SHARES = (0.02, 0.25, 0.5, 0.75, 1.0)
 class Sample(NamedTuple):
     at_s: float
     """Since the run began."""
-    resident_bytes: int
+    byte_count: int
 
 
 def growth_mb(samples: Sequence[Sample], whole_s: float) -> float:
@@ -30,16 +30,25 @@ def is_flat(samples: Sequence[Sample], whole_s: float) -> bool:
     return growth_mb(samples, whole_s) <= GROWTH_MB_MAX
 
 
-def report(by_broker: Mapping[int, Sequence[Sample]], whole_s: float) -> Iterator[str]:
-    """A line per broker."""
+def report(
+    by_broker: Mapping[int, Sequence[Sample]],
+    segments: Mapping[int, Sequence[Sample]],
+    whole_s: float,
+) -> Iterator[str]:
+    """Two lines per broker: its resident set, and how much of it segments are."""
     for number, samples in by_broker.items():
-        shown = " / ".join(f"{_at(samples, share * whole_s) / MB:.0f}" for share in SHARES)
-        peak = max(sample.resident_bytes for sample in samples) / MB
+        shown = _shown(samples, whole_s)
+        peak = max(sample.byte_count for sample in samples) / MB
         verdict = "flat" if is_flat(samples, whole_s) else "NOT FLAT"
         yield (
             f"broker {number}    MB at minutes {_minutes(whole_s)}: {shown}; peak {peak:.0f}; "
             f"second quarter to last {growth_mb(samples, whole_s):+.1f}: {verdict}"
         )
+        yield f"  segments  MB: {_shown(segments[number], whole_s)}"
+
+
+def _shown(samples: Sequence[Sample], whole_s: float) -> str:
+    return " / ".join(f"{_at(samples, share * whole_s) / MB:.0f}" for share in SHARES)
 
 
 def _minutes(whole_s: float) -> str:
@@ -47,12 +56,12 @@ def _minutes(whole_s: float) -> str:
 
 
 def _at(samples: Sequence[Sample], at_s: float) -> int:
-    return min(samples, key=lambda sample: abs(sample.at_s - at_s)).resident_bytes
+    return min(samples, key=lambda sample: abs(sample.at_s - at_s)).byte_count
 
 
 def _median(samples: Sequence[Sample], whole_s: float, quarter: int) -> float:
     begin_s, end_s = whole_s * quarter / 4, whole_s * (quarter + 1) / 4
-    values = [one.resident_bytes for one in samples if begin_s <= one.at_s < end_s]
+    values = [one.byte_count for one in samples if begin_s <= one.at_s < end_s]
     if not values:
         raise ValueError(f"no sample of quarter {quarter + 1} of {whole_s:.0f} s")
     return statistics.median(values)
