@@ -2,15 +2,19 @@
 
 When the answer leaves, this broker goes by the new configs; the others do within a second. Settings
 of brokers are given at their start (`--set`, `--config`), so a request to change one is refused.
+
+A request may name 65,000 resources: they are counted, changed and answered in slices.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from broker.answers.budgets import over_budget
+from broker.answers.config_changes import NAMES_MAX
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
-from broker.answers.error_codes import Refuse
+from broker.answers.error_codes import Refuse, code_of
+from broker.answers.item_frames import ItemFrame
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
@@ -18,13 +22,31 @@ from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.protocol.topic_configs import change_topic_configs
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 
 APPLIED_S_MAX = 5.0
 """How long an answer waits until this broker has applied the change."""
 
+SLICE_RESOURCES = 1_024
+"""Counted at a time: less than a millisecond."""
+
 Apply = Callable[[Mapping[str, str]], Mapping[str, str]]
 """The configs that a topic is to have, from those that it has. Raises `Refuse`, `InvalidConfig`."""
+
+Named = tuple[int, str]
+"""Type and name of a resource."""
+
+
+class Asked(Protocol):
+    """A resource of either request; each config has a name."""
+
+    resource_type: int
+    resource_name: str
+    configs: list[Any]
+
+
+R = TypeVar("R", bound=Asked)
 
 
 class WantedChange(NamedTuple):
@@ -35,24 +57,47 @@ class WantedChange(NamedTuple):
 
 
 async def alter_each(
-    broker: Services, call: Call, wanted: Sequence[WantedChange], *, is_check: bool
-) -> list[LogstoreError | None]:
-    """Why each was not changed; None: it was. `is_check`: check alone."""
-    often = Counter(one[:2] for one in wanted)
-    refusal = over_budget(call.api.key, len(wanted))
-    outcomes: list[LogstoreError | None] = []
-    async for one in broker.turns.share(wanted):
+    broker: Services,
+    call: Call,
+    resources: Sequence[R],
+    apply_of: Callable[[Sequence[Any]], Apply],
+    *,
+    is_check: bool,
+    answer: ItemFrame,
+    result: Callable[[int, str | None, int, str], Any],
+) -> None:
+    """Answer with the `result` of each: error code, text, type and name of the resource.
+
+    `apply_of` gets a resource's configs, at most `NAMES_MAX`. `is_check`: check alone.
+    """
+    refusal = over_budget(call.api.key, len(resources))
+    often: Mapping[Named, int] = {}
+    if refusal is None:
+        often = await broker.turns.finish(_count(resources))
+    async for asked in broker.turns.share(resources):
+        kind, name = asked.resource_type, asked.resource_name
+        code, text = int(ErrorCode.NONE), None
         try:
             if refusal is not None:
                 raise refusal
-            if often[one[:2]] > 1:
+            if often[kind, name] > 1:
                 raise Refuse(ErrorCode.INVALID_REQUEST, "resource named twice")
-            await _alter(broker, call, one, is_check=is_check)
+            configs = asked.configs[:NAMES_MAX]
+            names = [one.name for one in configs]
+            wanted = WantedChange(kind, name, names, apply_of(configs))
+            await _alter(broker, call, wanted, is_check=is_check)
         except LogstoreError as error:
-            outcomes.append(error)
-        else:
-            outcomes.append(None)
-    return outcomes
+            code, text = code_of(error), str(error)
+        answer.add(result(code, text, kind, name))
+    call.answer_bytes(answer.buffers())
+
+
+def _count(resources: Sequence[Asked]) -> Slices[Mapping[Named, int]]:
+    often = Counter[Named]()
+    for part in parts_of(resources, SLICE_RESOURCES):
+        often.update((one.resource_type, one.resource_name) for one in part)
+        yield
+    return often
 
 
 async def _alter(broker: Services, call: Call, wanted: WantedChange, *, is_check: bool) -> None:

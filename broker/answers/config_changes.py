@@ -10,6 +10,9 @@ from logstore.config.kinds import SettingKind, unknown_name
 from logstore.config.topics import TOPIC_SETTINGS, check_topic_configs
 from logstore.wire.errors import ErrorCode
 
+NAMES_MAX = len(TOPIC_SETTINGS) + 1
+"""Of a resource: among so many is one that no topic has, or one that is named twice."""
+
 
 class ConfigOperation(IntEnum):
     """Kafka's `AlterConfigOp.OpType`."""

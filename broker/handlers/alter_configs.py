@@ -5,17 +5,17 @@ IncrementalAlterConfigs where they can. `validate_only` checks and changes nothi
 (`broker.answers.altered_configs`).
 """
 
+from collections.abc import Sequence
 from functools import partial
 
-from broker.answers.altered_configs import WantedChange, alter_each
+from broker.answers.altered_configs import Apply, alter_each
 from broker.answers.config_changes import new_configs
-from broker.answers.error_codes import code_of
+from broker.answers.item_frames import ItemFrame
 from broker.answers.services import Services
 from broker.network.call import Call
-from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.alter_configs import (
+    AlterableConfig,
     AlterConfigsRequest,
-    AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -26,22 +26,19 @@ def handle(broker: Services, call: Call, request: AlterConfigsRequest) -> None:
 
 
 async def _alter_all(broker: Services, call: Call, request: AlterConfigsRequest) -> None:
-    wanted = [_wanted(one) for one in request.resources]
-    outcomes = await alter_each(broker, call, wanted, is_check=request.validate_only)
-    results = [
-        AlterConfigsResourceResponse(
-            ErrorCode.NONE if error is None else code_of(error),
-            None if error is None else str(error),
-            *one[:2],
-        )
-        for one, error in zip(wanted, outcomes, strict=True)
-    ]
-    call.answer(AlterConfigsResponse(0, results))
-
-
-def _wanted(asked: AlterConfigsResource) -> WantedChange:
-    given = [(one.name, one.value) for one in asked.configs]
-    names = [one.name for one in asked.configs]
-    return WantedChange(
-        asked.resource_type, asked.resource_name, names, lambda _: new_configs(given)
+    response = AlterConfigsResponse(0)
+    answer = ItemFrame(call.correlation_id, call.api, call.version, response, "responses")
+    await alter_each(
+        broker,
+        call,
+        request.resources,
+        _apply_of,
+        is_check=request.validate_only,
+        answer=answer,
+        result=AlterConfigsResourceResponse,
     )
+
+
+def _apply_of(configs: Sequence[AlterableConfig]) -> Apply:
+    given = [(one.name, one.value) for one in configs]
+    return lambda _: new_configs(given)

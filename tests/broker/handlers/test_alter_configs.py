@@ -51,6 +51,26 @@ def test_every_version_leaves_the_named_configs_alone(
     assert topic.configs == {}
 
 
+@pytest.mark.parametrize("name", ["no.such.config", "retention.ms"])
+def test_of_more_configs_than_a_topic_has_few_are_looked_at(
+    running: Running, client: Connection, name: str
+) -> None:
+    """One of them is unknown, or named twice: the answer says so, and does not list them all."""
+    topic = f"too-many-{name}"
+    running.create_topic(topic)
+    same = [(name, "5")] * 5_000
+    others = [(f"{name}.{number}", "5") for number in range(5_000)]
+    (twice,) = alter(client, resource(TOPIC, topic, *same))
+    (unknown,) = alter(client, resource(TOPIC, topic, *others))
+    (broker,) = alter(client, resource(BROKER, str(running.broker.node_id), *others))
+
+    assert twice.error_code == ErrorCode.INVALID_REQUEST
+    assert unknown.error_code == broker.error_code == ErrorCode.INVALID_CONFIG
+    for one in (twice, unknown, broker):
+        assert len(one.error_message or "") < 5_000
+    assert running.log.topics[topic].configs == {}
+
+
 def test_validation_alone_changes_nothing(running: Running, client: Connection) -> None:
     topic = running.create_topic("checked", 1, {"segment.ms": "6"})
 

@@ -15,6 +15,7 @@ from broker.network.turns import SLICE_S, Turns
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.framing.client import Connection
+from logstore.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -38,6 +39,10 @@ from logstore.wire.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
+from logstore.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from logstore.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from logstore.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from logstore.wire.messages.list_groups import ListGroupsRequest
 from logstore.wire.messages.list_offsets import (
@@ -135,6 +140,18 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
         4,
         DescribeConfigsRequest([DescribeConfigsResource(2, name, None) for name in NAMES]),
         lambda response: response.results,
+    ),
+    "AlterConfigs": (
+        33,
+        2,
+        AlterConfigsRequest([AlterConfigsResource(2, name) for name in NAMES]),
+        lambda response: response.responses,
+    ),
+    "IncrementalAlterConfigs": (
+        44,
+        1,
+        IncrementalAlterConfigsRequest([IncrementalResource(2, name) for name in NAMES]),
+        lambda response: response.responses,
     ),
     "OffsetCommit": (
         8,
