@@ -83,7 +83,7 @@ class _OffsetFetch:
     def find_all(self) -> Slices[None]:
         if not self._asked:
             self._answer()
-        for number, (group_id, topics) in enumerate(self._asked):
+        for number, (group_id, _) in enumerate(self._asked):
             coordinator = coordinator_for(
                 self._broker, self._call, group_id, Operation.DESCRIBE, may_be_nameless=True
             )
@@ -93,7 +93,7 @@ class _OffsetFetch:
                 except Refuse as refusal:
                     coordinator = refusal.code
             if isinstance(coordinator, ErrorCode):
-                self._put(number, OffsetFetchResponseGroup(group_id, _failed(topics), coordinator))
+                self._put(number, OffsetFetchResponseGroup(group_id, [], coordinator))
             else:
                 filler = yield from self._filler(number, coordinator)
                 now = coordinator_for(
@@ -121,11 +121,7 @@ class _OffsetFetch:
         )
 
         def done(code: ErrorCode) -> None:
-            if code:
-                group = OffsetFetchResponseGroup(group_id, _failed(topics), code)
-            else:
-                group = OffsetFetchResponseGroup(group_id, known)
-            self._put(number, group)
+            self._put(number, OffsetFetchResponseGroup(group_id, [] if code else known, code))
 
         return done
 
@@ -141,6 +137,9 @@ class _OffsetFetch:
     def _encode(self) -> Slices[None]:
         call = self._call
         groups = [group for group in self._groups if group is not None]
+        for group, (_, topics) in zip(groups, self._asked, strict=True):
+            if group.error_code:
+                group.topics = yield from _failed(topics)
         if call.version < GROUPS_FROM:
             response = yield from _old(call.version, groups[0])
             path: tuple[str, ...] = ("topics", "partitions")
@@ -201,14 +200,18 @@ def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition, NOTHING, NOTHING, "", code)
 
 
-def _failed(topics: Topics) -> list[OffsetFetchResponseTopics]:
+def _failed(topics: Topics) -> Slices[list[OffsetFetchResponseTopics]]:
     """A group with an error is answered with the error alone."""
-    return [
-        OffsetFetchResponseTopics(
-            name, [_nothing(partition, ErrorCode.NONE) for partition in partitions]
-        )
-        for name, partitions in topics or ()
-    ]
+    answers: list[OffsetFetchResponseTopics] = []
+    count = 0
+    for name, partitions in topics or ():
+        count += 1 + len(partitions)
+        if count > SLICE_PARTITIONS:
+            count = 0
+            yield
+        lines = [_nothing(partition, ErrorCode.NONE) for partition in partitions]
+        answers.append(OffsetFetchResponseTopics(name, lines))
+    return answers
 
 
 def _old(version: int, group: OffsetFetchResponseGroup) -> Slices[OffsetFetchResponse]:

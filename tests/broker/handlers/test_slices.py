@@ -8,9 +8,10 @@ import pytest
 
 from broker.answers.budgets import BUDGETS, Budget
 from broker.groups.decisions import deletion
-from broker.handlers import leave_group, produce
+from broker.handlers import leave_group, offset_fetch, produce
 from broker.handlers.broker import CHANGES_MAX
 from broker.network import connection
+from broker.network.authorizer import AllowAll, Operation
 from broker.network.turns import SLICE_S, Turns
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
@@ -57,7 +58,11 @@ from logstore.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from logstore.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
-from logstore.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from logstore.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
 from logstore.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -77,6 +82,7 @@ from tests.broker.group_calls import (
     member_of,
 )
 from tests.broker.held_turns import HeldTurns
+from tests.broker.network.test_authorizer import deny
 from tests.broker.running import API_VERSIONS, Running
 from tools.full_wire import APIS
 
@@ -252,6 +258,26 @@ def test_many_items_take_turns(
 
     assert len(items_of(response)) == len(NAMES)
     assert turns.taken_count >= len(NAMES) // ITEMS_A_SLICE // 2
+
+
+def test_a_group_that_is_refused_is_answered_in_slices(
+    client: Connection, shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_fetch, "SLICE_PARTITIONS", 1)
+    ticks, loop = count(), shared.broker.loop
+    turns = Turns(loop, shared.broker.clients.holds, lambda: next(ticks) * SLICE_S / ITEMS_A_SLICE)
+    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic(name, [0]) for name in NAMES])
+    before, shared.broker.turns = shared.broker.turns, turns
+    deny(shared, Operation.DESCRIBE)
+    try:
+        response = client.call(9, request, 7)
+    finally:
+        shared.broker.turns, shared.authorizer.rule = before, AllowAll()
+
+    assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert [topic.name for topic in response.topics] == NAMES
+    # Twice for each topic: its answer is made, and brought into the form of old versions.
+    assert turns.taken_count > 1.5 * len(NAMES) / ITEMS_A_SLICE
 
 
 def _commit_many(group: str, offset: int, count: int) -> bytes:
