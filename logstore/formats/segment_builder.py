@@ -107,26 +107,41 @@ class ArenaPool:
     """Arenas of one size, the one retired longest ago first.
 
     At most `held_max` are kept while views of them exist, and `SPARE_MAX` that are free:
-    the others go back to the system, or a burst would be paid for until the process ends.
+    the others go back to the system, or a burst would be paid for until the process ends. So do
+    those that none of the last `TAKES_LOOKED_AT` takes would have needed.
     """
 
     SPARE_MAX = 2
+    TAKES_LOOKED_AT = 8
 
     def __init__(self, size_bytes: int, *, held_max: int = 64) -> None:
         self._size_bytes = size_bytes
         self._retired: deque[Arena] = deque(maxlen=held_max)
+        self._left_free: deque[int] = deque(maxlen=self.TAKES_LOOKED_AT)
+        """How many arenas each of the last takes left free."""
 
     def take(self, size_bytes: int) -> Arena:
         """An empty arena of at least `size_bytes`."""
         if size_bytes > self._size_bytes:
             return Arena(size_bytes)
         free = [arena for arena in self._retired if arena.is_free()]
-        for arena in (*free[:1], *free[1 + self.SPARE_MAX :]):
+        for arena in (*free[:1], *free[1 + self._spare_max(len(free)) :]):
             self._retired.remove(arena)
         if not free:
             return Arena(self._size_bytes)
         free[0].reuse()
         return free[0]
+
+    def _spare_max(self, free_count: int) -> int:
+        """How many of the arenas that a take leaves free are kept."""
+        left = min(max(0, free_count - 1), self.SPARE_MAX)
+        self._left_free.append(left)
+        if len(self._left_free) < self.TAKES_LOOKED_AT:
+            return self.SPARE_MAX
+        unneeded = min(self._left_free)
+        if unneeded:
+            self._left_free.clear()
+        return left - unneeded
 
     def give_back(self, arena: Arena) -> None:
         arena.retire()

@@ -68,6 +68,27 @@ def test_what_a_burst_took_goes_back_to_the_system() -> None:
     assert first.free_bytes == 1_000
 
 
+def test_arenas_that_no_take_has_needed_for_long_go_back_too() -> None:
+    pool = ArenaPool(1_000)
+    for arena in [pool.take(0) for _ in range(3)]:
+        pool.give_back(arena)
+    for _ in range(ArenaPool.TAKES_LOOKED_AT - 1):
+        pool.give_back(pool.take(0))
+        assert len(pool._retired) == 3
+    pool.give_back(pool.take(0))
+
+    assert len(pool._retired) == 1
+
+
+def test_arenas_that_are_needed_now_and_then_stay() -> None:
+    pool = ArenaPool(1_000)
+    for _ in range(3 * ArenaPool.TAKES_LOOKED_AT):
+        arenas = [pool.take(0) for _ in range(3)]
+        for arena in arenas:
+            pool.give_back(arena)
+        assert len(pool._retired) == 3
+
+
 def test_a_view_held_for_long_does_not_keep_others_from_being_used_again() -> None:
     pool = ArenaPool(1_000)
     arenas = [pool.take(0) for _ in range(3)]
