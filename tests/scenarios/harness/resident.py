@@ -110,7 +110,11 @@ class Residence:
         if now_s >= self._scraped_s:
             self._scraped_s += SCRAPE_S
             for number, port in self._http.items():
-                self.segments[number].append(Sample(now_s, _scrape(port)))
+                try:
+                    self.segments[number].append(Sample(now_s, _scrape(port)))
+                except OSError as error:  # a broker that stands still: the run goes on
+                    self.churn.failed["metrics"] += 1
+                    self.churn.errors["metrics"] = repr(error)
         if now_s >= self._said_s:
             self._said_s += SAY_S
             sizes = [f"{samples[-1].byte_count / MB:.0f}" for samples in self.samples.values()]
