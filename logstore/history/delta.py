@@ -225,7 +225,8 @@ class Tables:
             facts = there.facts
             same_moves = facts.starts == commit.starts and facts.ends == commit.ends
             same_files = {file.path for file in there.adds} == {file.path for file in commit.adds}
-            if facts.run == commit.run and same_moves and same_files:
+            same_cleaned = there.cleaned == commit.cleaned
+            if facts.run == commit.run and same_moves and same_files and same_cleaned:
                 return
         raise TableConflict(
             f"another commit has this version: table={names.table_key(topic_id)} version={version} "

@@ -2,7 +2,7 @@
 
     {"commitInfo": {timestamp, operation, …, "logstore.run", "logstore.starts", "logstore.ends"}}
     {"protocol": …} {"metaData": …}              the first entry; an owner's ALTER TABLE
-    {"txn": {appId, version}}                    a table end
+    {"txn": {appId, version}}                    a table end, a clean end
     {"remove": {path, …}} {"add": {path, partitionValues, size, stats, …}}
 
 Source: the Delta transaction log protocol, "Actions". Statistics of `timestamp` are left out where
@@ -11,7 +11,7 @@ ISO 8601 has no four-digit year for it.
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote
@@ -41,6 +41,8 @@ class LogEntry:
     removed_paths: Sequence[str]
     protocol: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
+    cleaned: Mapping[int, int] = field(default_factory=dict)
+    """Clean ends by partition."""
 
 
 def encode_creation(topic_id: bytes, topic_name: str, schema: str, now_ms: int) -> bytes:
@@ -76,7 +78,7 @@ def encode_commit(topic_id: bytes, read_version: int, commit: TableCommit, now_m
     """The entry after `read_version`.
 
     Files that only hold rows of files taken out change no data, so that a stream of the table does
-    not see these rows twice.
+    not see these rows twice. Where key compaction took rows out, data changes.
     """
     merged = _merged_partitions(commit)
     info = {
@@ -100,6 +102,9 @@ def encode_commit(topic_id: bytes, read_version: int, commit: TableCommit, now_m
     for partition, end in sorted(commit.ends.items()):
         app = names.app_id(topic_id, partition)
         actions.append({"txn": {"appId": app, "version": end, "lastUpdated": now_ms}})
+    for partition, end in sorted(commit.cleaned.items()):
+        app = names.clean_app_id(topic_id, partition)
+        actions.append({"txn": {"appId": app, "version": end, "lastUpdated": now_ms}})
     for file in commit.removes:
         actions.append({"remove": _remove(file, now_ms, file.partition not in merged)})
     for file in commit.adds:
@@ -112,6 +117,7 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
     info: Mapping[str, Any] = {}
     protocol = metadata = None
     ends: dict[int, int] = {}
+    cleaned: dict[int, int] = {}
     adds: list[DataFile] = []
     removed: list[str] = []
     rewritten: set[int] = set()
@@ -125,9 +131,11 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
                 if remove.get("dataChange", True):
                     rewritten.add(_partition_of(remove))
             elif (txn := action.get("txn")) is not None:
-                partition = names.partition_of(txn["appId"], topic_id)
-                if partition is not None:
-                    ends[partition] = int(txn["version"])
+                app, version_of_app = txn["appId"], int(txn["version"])
+                if (partition := names.partition_of(app, topic_id)) is not None:
+                    ends[partition] = version_of_app
+                elif (partition := names.cleaned_partition_of(app, topic_id)) is not None:
+                    cleaned[partition] = version_of_app
             info = action.get("commitInfo") or info
             protocol = action.get("protocol") or protocol
             metadata = action.get("metaData") or metadata
@@ -135,7 +143,7 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         key = names.entry_key(topic_id, version)
         raise Corrupt(f"not an entry of a table's log: key={key} error={error!r}") from error
-    return LogEntry(facts, ends, adds, removed, protocol, metadata)
+    return LogEntry(facts, ends, adds, removed, protocol, metadata, cleaned)
 
 
 def decode_add(add: Mapping[str, Any]) -> DataFile:
@@ -187,6 +195,8 @@ def statistics_of(file: DataFile) -> str:
 
 def _merged_partitions(commit: TableCommit) -> set[int]:
     """Those where rows only go from files into others: nothing moves there, nothing is dropped."""
+    if commit.cleaned:
+        return set()
     adding = {file.partition for file in commit.adds}
     removing = {file.partition for file in commit.removes}
     return (adding & removing) - commit.ends.keys()
@@ -195,6 +205,8 @@ def _merged_partitions(commit: TableCommit) -> set[int]:
 def _operation(commit: TableCommit, merged: set[int]) -> str:
     if commit.ends:
         return "WRITE"
+    if commit.cleaned:
+        return "DELETE"
     return "OPTIMIZE" if merged else "DELETE"
 
 

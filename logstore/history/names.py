@@ -5,7 +5,8 @@
         _delta_log/_last_checkpoint                            where the last sum of entries is
         partition=<n>/<start>-<end>-<run>-<number>.parquet     offsets [start, end), 20 digits each
 
-    logstore/<topic id, hex>/<n>    Delta transaction of a partition: its version is the table end
+    logstore/<topic id, hex>/<n>          Delta transaction: its version is a partition's table end
+    logstore/<topic id, hex>/<n>/clean    … the end up to which key compaction has looked at it
 
 Names of data files are for people; no code reads them, since an OPTIMIZE by the table's owner names
 its files differently.
@@ -29,6 +30,7 @@ ENDS_FACT = "logstore.ends"
 """Keys in a commit's `commitInfo`: the run, and JSON objects {"<partition>": offset}."""
 
 _APP = "logstore"
+_CLEAN = "/clean"
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
@@ -101,6 +103,16 @@ def data_key(topic_id: bytes, partition: int, start: int, end: int, run: str, nu
 def app_id(topic_id: bytes, partition: int) -> str:
     """The Delta transaction whose version is the partition's table end."""
     return f"{_APP}/{topic_id.hex()}/{partition}"
+
+
+def clean_app_id(topic_id: bytes, partition: int) -> str:
+    """The Delta transaction whose version is the partition's clean end."""
+    return f"{app_id(topic_id, partition)}{_CLEAN}"
+
+
+def cleaned_partition_of(app: str, topic_id: bytes) -> int | None:
+    """The partition whose `clean_app_id` this is, None for anything else."""
+    return partition_of(app.removesuffix(_CLEAN), topic_id) if app.endswith(_CLEAN) else None
 
 
 def partition_of(app: str, topic_id: bytes) -> int | None:

@@ -40,9 +40,12 @@ class RowGroup:
     """Of the wanted columns, not compressed."""
     may_have_raw: bool
     """Whether some row is a batch that could not be decoded."""
+    has_all_values: bool
+    """Whether the file says that no row's value is null."""
 
-    def read(self) -> pa.Table:
-        return self.file.read(self.index)
+    def read(self, without: str = "") -> pa.Table:
+        """The wanted columns, all but one if that is named."""
+        return self.file.read(self.index, without)
 
 
 class TableFile:
@@ -69,27 +72,33 @@ class TableFile:
             if low is None or high is None:
                 low, high = self._data.min_offset, self._data.max_offset
             size_bytes = sum(
-                group.column(i).total_uncompressed_size for i in self._wanted_columns(names)
+                group.column(i).total_uncompressed_size
+                for i in self._wanted_columns(names, self._columns)
             )
             raw = _statistics(group, names.get("raw_batch"))
             may_have_raw = raw is None or not raw.has_null_count or raw.null_count < group.num_rows
-            yield RowGroup(self, index, group.num_rows, low, high, size_bytes, may_have_raw)
+            values = _statistics(group, names.get("value"))
+            has_values = values is not None and values.has_null_count and values.null_count == 0
+            yield RowGroup(
+                self, index, group.num_rows, low, high, size_bytes, may_have_raw, has_values
+            )
 
-    def read(self, index: int) -> pa.Table:
+    def read(self, index: int, without: str = "") -> pa.Table:
         """The wanted columns of a row group, in the order they were asked for."""
         import pyarrow as pa
 
         group = self._opened.metadata.row_group(index)
         names = {column.path: i for i, column in enumerate(self._opened.schema)}
-        wanted = [group.column(i) for i in self._wanted_columns(names)]
+        columns = [name for name in self._columns if name != without]
+        wanted = [group.column(i) for i in self._wanted_columns(names, columns)]
         self._bytes.fetch([_place(column) for column in wanted])
         try:
-            rows = self._opened.read_row_group(index, columns=self._columns, use_threads=False)
+            rows = self._opened.read_row_group(index, columns=columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise Corrupt(f"cannot read a data file: key={self._key} error={error}") from error
-        for name in set(self._columns) - set(rows.column_names):  # Delta's way to say null
+        for name in set(columns) - set(rows.column_names):  # Delta's way to say null
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
-        return self._with_offsets(rows.select(self._columns))
+        return self._with_offsets(rows.select(columns))
 
     def _with_offsets(self, rows: pa.Table) -> pa.Table:
         """The rows, every one of which has an offset. Raises `Corrupt`."""
@@ -122,9 +131,9 @@ class TableFile:
             return None, None  # a column of another type is refused when it is read
         return statistics.min, statistics.max
 
-    def _wanted_columns(self, names: dict[str, int]) -> list[int]:
+    def _wanted_columns(self, names: dict[str, int], columns: Sequence[str]) -> list[int]:
         """Leaves of the wanted columns: `headers` has two."""
-        return [i for path, i in names.items() if path.partition(".")[0] in self._columns]
+        return [i for path, i in names.items() if path.partition(".")[0] in columns]
 
 
 def _statistics(group: Any, column: int | None) -> Any:

@@ -168,6 +168,8 @@ class Snapshot:
     files: Mapping[int, Sequence[DataFile]] = field(default_factory=dict)
     """Per partition, by smallest offset. A partition without files may have an end all the same."""
     rules: TableRules = field(default_factory=TableRules)
+    cleaned: Mapping[int, int] = field(default_factory=dict)
+    """Clean ends: per partition, the offset up to which key compaction has looked at its rows."""
 
     def end(self, partition: int) -> int | None:
         """None: nothing of the partition was ever moved here."""
@@ -204,7 +206,7 @@ class TableCommit:
 
     `starts` are the table ends that the run read from the very snapshot it commits on; for a
     partition that has none yet, where its rows begin. A commit that only merges files, or drops old
-    ones, moves nothing: both are empty.
+    ones, moves nothing: both are empty. `cleaned` are the clean ends that key compaction reaches.
     """
 
     starts: Mapping[int, int]
@@ -212,6 +214,7 @@ class TableCommit:
     adds: Sequence[DataFile] = ()
     removes: Sequence[DataFile] = ()
     run: str = ""
+    cleaned: Mapping[int, int] = field(default_factory=dict)
 
 
 def check_commit(snapshot: Snapshot, commit: TableCommit) -> None:
@@ -229,6 +232,12 @@ def check_commit(snapshot: Snapshot, commit: TableCommit) -> None:
             raise Invalid(
                 f"not a range of offsets: partition={partition} start={start} "
                 f"end={commit.ends[partition]} run={commit.run}"
+            )
+    for partition, clean_end in commit.cleaned.items():
+        if clean_end > (snapshot.end(partition) or 0):
+            raise Invalid(
+                f"a clean end above the table end: partition={partition} clean end={clean_end} "
+                f"run={commit.run}"
             )
     _check_removes(snapshot, commit)
     _check_adds(snapshot, commit)
@@ -265,7 +274,8 @@ def _check_adds(snapshot: Snapshot, commit: TableCommit) -> None:
 def advanced(snapshot: Snapshot, commit: TableCommit) -> Snapshot:
     """The snapshot after `commit` became the next version."""
     gone = {file.path for file in commit.removes}
-    return changed(snapshot, snapshot.version + 1, commit.ends, commit.adds, gone)
+    after = changed(snapshot, snapshot.version + 1, commit.ends, commit.adds, gone)
+    return replace(after, cleaned={**snapshot.cleaned, **commit.cleaned})
 
 
 def changed(

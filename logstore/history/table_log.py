@@ -261,11 +261,18 @@ class TableLog:
         rules = TableRules()
         if checkpoint.protocol is not None and checkpoint.metadata is not None:
             rules = rules.with_protocol(checkpoint.protocol).with_metadata(checkpoint.metadata)
-        return Snapshot(self._topic_id, name.version, checkpoint.ends, checkpoint.files, rules)
+        return Snapshot(
+            self._topic_id,
+            name.version,
+            checkpoint.ends,
+            checkpoint.files,
+            rules,
+            checkpoint.cleaned,
+        )
 
     def _advanced(self, base: Snapshot, version: int | None) -> Snapshot:
         """With the entries after it, all at once: `base` itself if there are none."""
-        rules, ends = base.rules, dict(base.ends)
+        rules, ends, cleaned = base.rules, dict(base.ends), dict(base.cleaned)
         adds: dict[str, DataFile] = {}
         removed: set[str] = set()
         last = base.version
@@ -276,6 +283,7 @@ class TableLog:
             for file in entry.adds:
                 adds[file.path] = file
             ends.update(entry.ends)
+            cleaned.update(entry.cleaned)
             if entry.protocol is not None:
                 rules = rules.with_protocol(entry.protocol)
             if entry.metadata is not None:
@@ -284,7 +292,8 @@ class TableLog:
         if last == base.version:
             return base
         removed.update(adds.keys() & _paths_in(base, adds))
-        return replace(changed(base, last, ends, list(adds.values()), removed), rules=rules)
+        after = changed(base, last, ends, list(adds.values()), removed)
+        return replace(after, rules=rules, cleaned=cleaned)
 
 
 def whole_checkpoints(keys: Iterable[str]) -> list[names.CheckpointName]:

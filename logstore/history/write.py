@@ -35,7 +35,8 @@ class TableWriter:
 
     A row group holds `row_group_bytes` of rows as they are in memory. `run` and `number` make the
     keys unique: a writer of other rows, or of the same rows in another attempt, has other keys.
-    At most one file is in memory, compressed, and one row group that is not.
+    At most one file is in memory, compressed, and one row group that is not. With
+    `counts_null_values` readers of keys can tell without the values that there is no tombstone.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class TableWriter:
         file_bytes_max: int = FILE_BYTES_MAX,
         row_group_bytes: int = ROW_GROUP_BYTES,
         compression: str = "zstd",
+        counts_null_values: bool = False,
     ) -> None:
         self._store = RetryingStore.of(store)
+        self._counts_null_values = counts_null_values
         self._name = (topic_id, partition, run, number)
         self._file_bytes_max = file_bytes_max
         self._row_group_bytes = row_group_bytes
@@ -102,7 +105,7 @@ class TableWriter:
         if not self._waiting:
             return
         if self._file is None:
-            self._file = _OpenFile(self._schema, self._compression)
+            self._file = _OpenFile(self._schema, self._compression, self._counts_null_values)
         self._file.write(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
         # The next row group is expected to be as large as this one.
@@ -138,11 +141,11 @@ class TableWriter:
 class _OpenFile:
     """A Parquet file in memory, and what statistics will say of it."""
 
-    def __init__(self, schema: pa.Schema, compression: str) -> None:
+    def __init__(self, schema: pa.Schema, compression: str, counts_null_values: bool) -> None:
         import pyarrow as pa
 
         self._sink = pa.BufferOutputStream()
-        self._writer = _parquet_writer(self._sink, schema, compression)
+        self._writer = _parquet_writer(self._sink, schema, compression, counts_null_values)
         self.rows = 0
         self.min_offset = 0
         self.max_offset = 0
@@ -185,9 +188,11 @@ class _OpenFile:
 
 
 def _parquet_writer(
-    sink: pa.BufferOutputStream, schema: pa.Schema, compression: str
+    sink: pa.BufferOutputStream, schema: pa.Schema, compression: str, counts_null_values: bool
 ) -> pq.ParquetWriter:
     import pyarrow.parquet as pq
+
+    counted = ["raw_batch", "value"] if counts_null_values else ["raw_batch"]
 
     return pq.ParquetWriter(
         sink,
@@ -196,8 +201,8 @@ def _parquet_writer(
         compression_level=_ZSTD_LEVEL if compression == "zstd" else None,
         use_dictionary=_BY_DICTIONARY,
         column_encoding=dict.fromkeys(STATISTICS_COLUMNS, _BY_DIFFERENCE),
-        # Of raw_batch, how many are null: a reader need not look for any.
-        write_statistics=[*STATISTICS_COLUMNS, "raw_batch"],
+        # Of raw_batch and value, how many are null: a reader need not look for any.
+        write_statistics=[*STATISTICS_COLUMNS, *counted],
         store_schema=False,
     )
 

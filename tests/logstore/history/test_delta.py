@@ -270,4 +270,11 @@ def test_names_of_tables_say_nothing_wrong(tmp_path: Path) -> None:
     assert names.partition_of(names.app_id(TOPIC_ID, 12), TOPIC_ID) == 12
     assert names.partition_of(names.app_id(OTHER_ID, 12), TOPIC_ID) is None
     assert names.partition_of("another/writer", TOPIC_ID) is None
+    clean = names.clean_app_id(TOPIC_ID, 12)
+    assert (names.partition_of(clean, TOPIC_ID), names.cleaned_partition_of(clean, TOPIC_ID)) == (
+        None,
+        12,
+    )
+    assert names.cleaned_partition_of(names.app_id(TOPIC_ID, 12), TOPIC_ID) is None
+    assert names.cleaned_partition_of(clean, OTHER_ID) is None
     assert names.partition_of(f"logstore/{TOPIC_ID.hex()}/x", TOPIC_ID) is None
