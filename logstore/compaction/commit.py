@@ -39,6 +39,8 @@ class CommitTables(Protocol):
 
     def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]: ...
 
+    def since(self, topic_id: bytes, time_ms: int) -> tuple[int | None, Sequence[CommitFacts]]: ...
+
     def create(self, topic_id: bytes, topic_name: str) -> Snapshot: ...
 
     def commit(self, snapshot: Snapshot, commit: TableCommit) -> Snapshot: ...
@@ -95,6 +97,13 @@ def commit_once(
 def commit_status(newest: Snapshot, before: Snapshot, commit: TableCommit) -> CommitStatus:
     """Whether a commit made for `before` has happened, still may, or may not, in `newest`."""
     are_there = all(_is_there(newest, file) for file in commit.adds)
+    if commit.cleaned:
+        # Rows are dead because of other rows, anywhere in the version that was read.
+        is_clean = all(newest.cleaned.get(one) == end for one, end in commit.cleaned.items())
+        if is_clean and are_there and not any(_is_there(newest, file) for file in commit.removes):
+            return CommitStatus.DONE
+        is_same = newest.version == before.version
+        return CommitStatus.UNCHANGED if is_same else CommitStatus.CHANGED
     if commit.ends:
         if all(newest.end(partition) == end for partition, end in commit.ends.items()):
             return (

@@ -77,6 +77,7 @@ class Compactor:
                 rows=rows,
                 reader=reader,
                 tables=tables,
+                store=log.runner.store,
                 carrier=self._carrier,
                 clock=self._clock,
                 watch=watch,

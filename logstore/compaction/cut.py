@@ -12,9 +12,10 @@ many partitions, by each one's share of the offsets in them.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from logstore.compaction.clean_rules import CleanRules
 from logstore.config.topics import topic_value
 from logstore.errors import Refused
 from logstore.formats.segment_ranges import SegmentRange
@@ -58,6 +59,7 @@ class TableTopic:
     is_enabled: bool
     freshness_ms: int
     on_delete: str
+    clean: CleanRules = field(default_factory=CleanRules)
 
     @property
     def is_internal(self) -> bool:
@@ -71,6 +73,7 @@ class TableTopic:
             bool(_value("logstore.table.enable", configs)),
             int(str(_value("logstore.table.freshness.ms", configs))),
             str(_value("logstore.table.on.delete", configs)),
+            CleanRules.of(configs),
         )
 
 

@@ -9,9 +9,11 @@ text can be logged, stored and read.
                [[[topic id, partition, leader epoch], …], {"seq": packed places, …}]], …]}
     {"kind": "merge", "run": "…", "number": 4, "topic_id": "5f0c…", "topic": "orders",
      "files": [[path, partition, rows, bytes, min offset, max offset, min ms, max ms], …]}
+    and those of key compaction (`clean_plan`)
     → {"number": 3, "files": [["5f0c…", path, …], …], "rows": 1200,
        "bytes_in": {"5f0c…": 70000}, "undecodable": {"5f0c…/0": 1}, "cpu_s": 1.5,
-       "requests": [creates, gets, lists, deletes], "error": "", "error_kind": ""}
+       "requests": [creates, gets, lists, deletes], "error": "", "error_kind": "",
+       "found": null or what a task of key compaction found}
 """
 
 import json
@@ -19,6 +21,7 @@ from base64 import b85decode, b85encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
+from logstore.compaction.clean_plan import KINDS, CleanFound, CleanTask, clean_task_of
 from logstore.errors import Corrupt
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.segment_ranges import SegmentRange
@@ -95,7 +98,7 @@ class MergeTask:
         return {self.topic_id}
 
 
-Task = MoveTask | MergeTask
+Task = MoveTask | MergeTask | CleanTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,7 @@ class TaskResult:
     """Of its threads, without those that wait for the store."""
     error: str = ""
     error_kind: str = ""
+    found: CleanFound | None = None
 
     def text(self) -> str:
         return _json(
@@ -131,6 +135,7 @@ class TaskResult:
                 "cpu_s": self.cpu_s,
                 "error": self.error,
                 "error_kind": self.error_kind,
+                "found": None if self.found is None else self.found.data(),
             }
         )
 
@@ -167,6 +172,8 @@ def task_of(text: str) -> Task:
     """Raises `Corrupt` for text that is no task."""
     try:
         data = json.loads(text)
+        if data["kind"] in KINDS:
+            return clean_task_of(data)
         if data["kind"] == "merge":
             return MergeTask(
                 data["run"],
@@ -203,6 +210,7 @@ def result_of(text: str) -> TaskResult:
             cpu_s=data["cpu_s"],
             error=data["error"],
             error_kind=data["error_kind"],
+            found=None if data["found"] is None else CleanFound.of(data["found"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Corrupt(f"not a result of compaction: {error!r}") from error

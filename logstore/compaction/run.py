@@ -2,12 +2,13 @@
 
     row of the run, rows of dead runs closed → snapshots, then committed ends → cut, kept in the row
     → tasks → per topic: commit on the snapshot, then table pointer → files below log start, small
-    files → tables of deleted topics, files that nothing names → row
+    files → keys of compacted topics → tables of deleted topics, files that nothing names → row
 
 It has the lease already (`compactor`). Trimming what tables hold is for brokers and `logstore gc`.
 """
 
 from logstore.compaction.backlog import Backlog
+from logstore.compaction.clean import Cleaning
 from logstore.compaction.moves import Moves
 from logstore.compaction.run_rows import begin_run, close_earlier, end_run
 from logstore.compaction.session import Session
@@ -50,6 +51,8 @@ def _work(session: Session) -> None:
     Moves(session, backlog, states).go()
     upkeep.expire(states)
     upkeep.merge(states)
+    if options.cleans:
+        Cleaning(session, states).go()
     session.step("folders")
     upkeep.folders(states, ports.rows.perform(read_table_rows()))
 

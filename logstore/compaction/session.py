@@ -6,11 +6,12 @@ after any step. A later run begins from the tables, which show the commits of ea
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
 from logstore.compaction.backlog import TopicState
+from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.commit import CommitTables, commit_once
 from logstore.compaction.cut import TableTopic
 from logstore.compaction.edits import edited_ends, raise_edited_ends
@@ -23,6 +24,7 @@ from logstore.errors import Denied, LogstoreError, Retryable
 from logstore.formats.table_row import TableRow
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.ports.clock import Clock, blocking_sleep_s
+from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.reader import LogReader
 
 
@@ -44,13 +46,16 @@ Watch = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Options of one run. `topics`: these alone; `now`: all committed records."""
+    """Options of one run. `topics`: these alone; `now`: all committed records; `cleans`: keys of
+    compacted topics too."""
 
     topics: tuple[str, ...] = ()
     now: bool = False
     keep_deleted: bool = False
     horizon_hours: int = HORIZON_HOURS
     task_bytes: int = TASK_BYTES
+    cleans: bool = True
+    clean: CleanLimits = field(default_factory=CleanLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,7 @@ class Ports:
     rows: LeasedRows
     reader: LogReader
     tables: CommitTables
+    store: BlockingObjectStore
     carrier: Carrier
     clock: Clock
     watch: Watch

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from logstore.compaction.clean_plan import CleanFound
+from logstore.compaction.clean_rules import CleanRange
 from logstore.compaction.plan import TaskResult
 from logstore.history.snapshot import DataFile
 from logstore.objects.prices import Requests, cost_of
@@ -21,6 +23,19 @@ class TopicSummary:
     undecodable: int = 0
     expired_files: int = 0
     merged_files: int = 0
+    cleaned_partitions: int = 0
+    cleaned_rows: int = 0
+    """Rows that key compaction looked at."""
+    cleaned_bytes: int = 0
+    """… the size of their files."""
+    dropped_rows: int = 0
+    dropped_tombstones: int = 0
+    dropped_keyless: int = 0
+    rewritten_files: int = 0
+    rewritten_bytes: int = 0
+    """Of the new files."""
+    uncleanable: dict[int, str] = field(default_factory=dict)
+    """Partitions that key compaction left to a later run, and why."""
     version: int | None = None
     error: str = ""
 
@@ -35,6 +50,23 @@ class TopicSummary:
         self.undecodable += sum(
             count for (mine, _), count in result.undecodable.items() if mine == topic_id
         )
+
+    def add_cleaned(
+        self,
+        cleaned: CleanRange,
+        found: CleanFound,
+        removes: Sequence[DataFile],
+        adds: Sequence[DataFile],
+    ) -> None:
+        """One partition, after its commit."""
+        self.cleaned_partitions += 1
+        self.cleaned_rows += cleaned.rows
+        self.cleaned_bytes += cleaned.size_bytes
+        self.dropped_rows += found.dropped
+        self.dropped_tombstones += found.dropped_tombstones
+        self.dropped_keyless += found.dropped_keyless
+        self.rewritten_files += len(removes)
+        self.rewritten_bytes += sum(file.size_bytes for file in adds)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +97,12 @@ class Summary:
 
     @property
     def errors(self) -> list[str]:
-        return [f"topic {name}: {one.error}" for name, one in self.topics.items() if one.error]
+        topics = [f"topic {name}: {one.error}" for name, one in self.topics.items() if one.error]
+        return topics + [
+            f"topic {name}: partition {partition} is not cleaned: {error}"
+            for name, one in self.topics.items()
+            for partition, error in sorted(one.uncleanable.items())
+        ]
 
     @property
     def rows(self) -> int:
@@ -85,6 +122,12 @@ class Summary:
         sums |= {
             "expired_files": sum(one.expired_files for one in topics),
             "merged_files": sum(one.merged_files for one in topics),
+            "cleaned_partitions": sum(one.cleaned_partitions for one in topics),
+            "cleaned_bytes": sum(one.cleaned_bytes for one in topics),
+            "dropped_rows": sum(one.dropped_rows for one in topics),
+            "dropped_keyless": sum(one.dropped_keyless for one in topics),
+            "rewritten_bytes": sum(one.rewritten_bytes for one in topics),
+            "uncleanable_partitions": sum(len(one.uncleanable) for one in topics),
         }
         return {
             "run": self.run,
@@ -137,9 +180,12 @@ def _others(summary: Summary) -> Sequence[str]:
         (sum(one.undecodable for one in topics), "batch that cannot be decoded"),
         (sum(one.merged_files for one in topics), "file merged"),
         (sum(one.expired_files for one in topics), "file below log start removed"),
+        (sum(one.cleaned_partitions for one in topics), "partition cleaned"),
+        (sum(one.dropped_rows for one in topics), "record replaced by a newer one dropped"),
         (len(summary.dropped_tables), "table dropped"),
         (summary.swept_files, "file swept"),
-        (len(summary.errors), "topic failed"),
+        (sum(bool(one.error) for one in topics), "topic failed"),
+        (sum(len(one.uncleanable) for one in topics), "partition not cleaned"),
     ]
     return [f"{text}: {count}" for count, text in counts if count]
 

@@ -14,6 +14,7 @@ from functools import partial
 from time import thread_time
 from typing import NamedTuple, Never
 
+from logstore.compaction.clean_task import run_clean_task
 from logstore.compaction.decoding import BYTES_MAX, ROWS_MAX, decoded
 from logstore.compaction.plan import MergeTask, MoveTask, Task, TaskResult
 from logstore.errors import Corrupt
@@ -47,9 +48,11 @@ def run_task(
     `resolve` is asked when a segment is gone. Raises `Corrupt` for damage, saying where.
     """
     run = f"{task.run}-{attempt}"
+    if isinstance(task, MoveTask):
+        return _move(store, task, run, resolve)
     if isinstance(task, MergeTask):
         return _merge(store, task, run)
-    return _move(store, task, run, resolve)
+    return run_clean_task(store, task, attempt)
 
 
 def _move(

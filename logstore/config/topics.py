@@ -47,8 +47,9 @@ _SETTINGS = (
         SettingKind.LIST,
         "delete",
         "delete: records are deleted by age and size (retention.ms, retention.bytes). compact: "
-        "every record must have a key, and no record is deleted by age or size; all records of a "
-        "key are kept, since key compaction is not implemented yet. compact,delete: both.",
+        "every record must have a key, no record is deleted by age or size, and once records are "
+        "in the topic's table, older records of a key go (docs/operations/key-compaction.md). "
+        "compact,delete: both.",
         one_of=("compact", "delete"),
     ),
     _setting(
@@ -95,7 +96,9 @@ _SETTINGS = (
         "delete.retention.ms",
         SettingKind.LONG,
         _DAY_MS,
-        "How long a compacted topic keeps tombstones." + NO_EFFECT,
+        "How long a compacted topic keeps a tombstone after key compaction first saw it. Lower: "
+        "less storage, and a consumer that takes longer to read the topic from its start misses "
+        "deletions.",
         at_least=0,
     ),
     _setting(
@@ -153,6 +156,16 @@ _SETTINGS = (
         at_least=-2,
     ),
     _setting(
+        "logstore.clean.dead.ratio",
+        SettingKind.DOUBLE,
+        "0.2",
+        "Share of a file's rows that newer records of their keys have replaced at which key "
+        "compaction writes the file again. Lower: less storage, more writing. 0: every file "
+        "with one such row.",
+        at_least=0,
+        at_most=1,
+    ),
+    _setting(
         "logstore.table.enable",
         SettingKind.BOOLEAN,
         "true",
@@ -181,8 +194,8 @@ _SETTINGS = (
         "max.compaction.lag.ms",
         SettingKind.LONG,
         LONG_MAX,
-        "Age at which a record of a compacted topic is compacted, however few records "
-        "wait." + NO_EFFECT,
+        "Age at which a record of a compacted topic is compacted, however few records wait. "
+        "Lower: more often, with more reading and writing.",
         at_least=1,
     ),
     _setting(
@@ -224,7 +237,9 @@ _SETTINGS = (
         "min.cleanable.dirty.ratio",
         SettingKind.DOUBLE,
         "0.5",
-        "Minimum share of uncompacted records at which a log is compacted." + NO_EFFECT,
+        "Share of a partition's bytes in the table that key compaction has not seen yet at which "
+        "it runs. Lower: more often, with less storage and more reading: each time it reads the "
+        "keys of the whole partition.",
         at_least=0,
         at_most=1,
     ),
@@ -232,7 +247,9 @@ _SETTINGS = (
         "min.compaction.lag.ms",
         SettingKind.LONG,
         0,
-        "Minimum age of a record before it is compacted." + NO_EFFECT,
+        "Minimum age of a record, by its timestamp, before key compaction may let a newer one "
+        "replace it; counted for whole files of the table. Higher: consumers see more of the "
+        "history.",
         at_least=0,
     ),
     _setting(

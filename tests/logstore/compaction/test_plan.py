@@ -7,6 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstore.compaction.clean_objects import Piece
+from logstore.compaction.clean_plan import (
+    CleanFound,
+    CleanPlace,
+    CleanTask,
+    DecideTask,
+    RewriteTask,
+    ScanTask,
+    UnitFound,
+)
+from logstore.compaction.clean_rules import units_of
 from logstore.compaction.plan import (
     MergeTask,
     MoveTask,
@@ -116,3 +127,47 @@ def test_other_text_is_corrupt(text: str) -> None:
         task_of(text)
     with pytest.raises(Corrupt):
         result_of(text)
+
+
+PLACE: CleanPlace = {
+    "run": "run",
+    "number": 4,
+    "topic_id": ORDERS,
+    "topic": "orders",
+    "partition": 1,
+}
+PIECES = [Piece("compaction/run/a", 0, 10), Piece("compaction/run/a", 10, 7)]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        ScanTask(**PLACE, units=units_of([FILE]), bucket_count=3, horizon=9),
+        DecideTask(**PLACE, pieces=PIECES, horizon=9),
+        RewriteTask(
+            **PLACE,
+            units=units_of([FILE]),
+            rows=10,
+            dead=PIECES[:1],
+            tombstones=PIECES[1:],
+            rewritten=[0, 1, 2, 7, 9, 10],
+        ),
+    ],
+    ids=["scan", "decide", "rewrite"],
+)
+def test_a_task_of_key_compaction_comes_back_as_it_was(task: CleanTask) -> None:
+    assert task_of(task.text()) == task
+
+
+def test_what_a_task_found_comes_back_as_it_was() -> None:
+    found = CleanFound(
+        units={3: UnitFound(10, 1, 2, 3, PIECES[:1], PIECES[1:]), 4: UnitFound()},
+        buckets={0: PIECES},
+        raw_offset=5,
+        newest_tombstone=7,
+        dropped=3,
+        dropped_tombstones=1,
+    )
+    result = TaskResult(number=4, found=found)
+
+    assert result_of(result.text()) == result

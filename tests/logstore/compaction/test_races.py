@@ -33,6 +33,9 @@ class Disturbed:
     def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]:
         return self._tables.commits(topic_id, since_version)
 
+    def since(self, topic_id: bytes, time_ms: int) -> tuple[int | None, Sequence[CommitFacts]]:
+        return self._tables.since(topic_id, time_ms)
+
     def commit(self, snapshot: Snapshot, commit: TableCommit) -> Snapshot:
         self.commit_count += 1
         if self.left == 0:

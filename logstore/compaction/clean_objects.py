@@ -1,0 +1,107 @@
+"""Objects that the tasks of a key compaction leave for each other in the store. Pure.
+
+    compaction/<run>/<topic id, hex>-<partition>-<kind>-<task>-<attempt>
+
+An object is a series of pieces, each a small Arrow table that one task writes and another reads:
+
+    CRC32C of the rest, 4 bytes, big-endian | Arrow IPC stream, its buffers compressed by zstd
+
+Offsets are stored as differences to the one before, which compress well. Objects live as long as
+their run, or until the next run that cleans: nothing else refers to them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from logstore.errors import Corrupt
+from logstore.records.crc32c import crc32c
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPACTION = "compaction/"
+_CRC_BYTES = 4
+
+
+class Piece(NamedTuple):
+    """Bytes [start, start + length) of an object."""
+
+    key: str
+    start: int
+    length: int
+
+
+def run_prefix(run: str) -> str:
+    return f"{COMPACTION}{run}/"
+
+
+def object_key(
+    run: str, topic_id: bytes, partition: int, kind: str, number: int, attempt: str
+) -> str:
+    return f"{run_prefix(run)}{topic_id.hex()}-{partition}-{kind}-{number}-{attempt}"
+
+
+class PieceWriter:
+    """The pieces of one object, in memory until it is stored."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.parts: list[bytes] = []
+        self._size_bytes = 0
+
+    def add(self, rows: pa.Table) -> Piece:
+        data = _encode(rows)
+        piece = Piece(self.key, self._size_bytes, len(data))
+        self.parts.append(data)
+        self._size_bytes += len(data)
+        return piece
+
+
+def decode_piece(piece: Piece, data: bytes) -> pa.Table:
+    """Raises `Corrupt`."""
+    import pyarrow as pa
+
+    body = memoryview(data)[_CRC_BYTES:]
+    if len(data) != piece.length or crc32c(body) != int.from_bytes(data[:_CRC_BYTES]):
+        raise Corrupt(
+            f"a file of key compaction is damaged: key={piece.key} start={piece.start} "
+            f"length={piece.length}; the next run makes others"
+        )
+    with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(body))) as reader:
+        rows = reader.read_all().combine_chunks()
+    if "offset" in rows.column_names:
+        rows = _with_offsets(rows, _summed(rows["offset"]))
+    return rows
+
+
+def _encode(rows: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    rows = rows.combine_chunks()
+    if "offset" in rows.column_names:
+        rows = _with_offsets(rows, _differences(rows["offset"]))
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    body = sink.getvalue()
+    return b"".join((crc32c(memoryview(body)).to_bytes(_CRC_BYTES), body))
+
+
+def _with_offsets(rows: pa.Table, offsets: pa.Array) -> pa.Table:
+    at = rows.column_names.index("offset")
+    return rows.set_column(at, "offset", offsets)
+
+
+def _differences(offsets: pa.ChunkedArray) -> pa.Array:
+    import pyarrow.compute as pc
+
+    whole = offsets.combine_chunks()
+    return pc.coalesce(pc.pairwise_diff(whole), whole)  # the first has none before it
+
+
+def _summed(differences: pa.ChunkedArray) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.cumulative_sum(differences.combine_chunks())

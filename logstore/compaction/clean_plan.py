@@ -1,0 +1,245 @@
+"""Tasks of a key compaction and their results, as values and as JSON. Pure.
+
+    {"kind": "scan", …, "units": [[index, [file, …]], …], "buckets": 0 or N, "horizon": offset}
+    {"kind": "decide", …, "pieces": [piece, …], "horizon": offset}
+    {"kind": "rewrite", …, "units": …, "rows": 12, "dead": [piece, …], "tombstones": [piece, …],
+     "rewritten": [[first, last], …]}
+
+A scan reads keys and reduces them: into buckets of the keys' digests, which `decide` tasks finish,
+or, with 0 buckets, it has all rows of the partition and decides itself. What a scan and a decision
+found comes as `CleanFound`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from itertools import chain
+from typing import Any, TypedDict
+
+from logstore.compaction.clean_objects import Piece
+from logstore.compaction.clean_rules import Unit
+from logstore.history.snapshot import DataFile
+
+SCAN, DECIDE, REWRITE = "scan", "decide", "rewrite"
+KINDS = (SCAN, DECIDE, REWRITE)
+
+
+class CleanPlace(TypedDict):
+    """Names that every task of a key compaction has."""
+
+    run: str
+    number: int
+    topic_id: bytes
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CleanTask:
+    run: str
+    number: int
+    topic_id: bytes
+    topic: str
+    partition: int
+
+    @property
+    def topic_ids(self) -> set[bytes]:
+        return {self.topic_id}
+
+    def _front(self, kind: str) -> dict[str, object]:
+        return {
+            "kind": kind,
+            "run": self.run,
+            "number": self.number,
+            "topic_id": self.topic_id.hex(),
+            "topic": self.topic,
+            "partition": self.partition,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanTask(_CleanTask):
+    """Keys of some units to be read. `bucket_count` 0: of all units, to be decided at once."""
+
+    units: Sequence[Unit]
+    bucket_count: int
+    horizon: int
+
+    def text(self) -> str:
+        own = {"units": _unit_lists(self.units), "buckets": self.bucket_count}
+        return _json({**self._front(SCAN), **own, "horizon": self.horizon})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecideTask(_CleanTask):
+    """One bucket of a partition, in pieces that its scans wrote."""
+
+    pieces: Sequence[Piece]
+    horizon: int
+
+    def text(self) -> str:
+        own = {"pieces": list(self.pieces), "horizon": self.horizon}
+        return _json({**self._front(DECIDE), **own})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteTask(_CleanTask):
+    """Neighbouring units to be written without their dead rows. `rows`: how many a scan read."""
+
+    units: Sequence[Unit]
+    rows: int
+    dead: Sequence[Piece]
+    tombstones: Sequence[Piece]
+    rewritten: Sequence[int]
+    """All units of the partition that this run rewrites, in order."""
+
+    def text(self) -> str:
+        own = {
+            "units": _unit_lists(self.units),
+            "rows": self.rows,
+            "dead": list(self.dead),
+            "tombstones": list(self.tombstones),
+            "rewritten": _ranges_of(self.rewritten),
+        }
+        return _json({**self._front(REWRITE), **own})
+
+
+CleanTask = ScanTask | DecideTask | RewriteTask
+
+
+@dataclass(slots=True)
+class UnitFound:
+    """Of one unit: how many rows, and which may go."""
+
+    rows: int = 0
+    keyless: int = 0
+    superseded: int = 0
+    tombstones: int = 0
+    dead_pieces: list[Piece] = field(default_factory=list)
+    """Offsets of rows without a key or with a newer one; column offset."""
+    tombstone_pieces: list[Piece] = field(default_factory=list)
+    """Columns offset, holder."""
+
+    def add(self, other: UnitFound) -> None:
+        self.rows += other.rows
+        self.keyless += other.keyless
+        self.superseded += other.superseded
+        self.tombstones += other.tombstones
+        self.dead_pieces += other.dead_pieces
+        self.tombstone_pieces += other.tombstone_pieces
+
+
+@dataclass(slots=True)
+class CleanFound:
+    """Findings of one task, or of all tasks of a partition. -1: no such offset."""
+
+    units: dict[int, UnitFound] = field(default_factory=dict)
+    buckets: dict[int, list[Piece]] = field(default_factory=dict)
+    raw_offset: int = -1
+    """The first batch that cannot be decoded."""
+    newest_tombstone: int = -1
+    dropped: int = 0
+    """Rows that a rewrite left out."""
+    dropped_tombstones: int = 0
+    dropped_keyless: int = 0
+
+    def unit(self, index: int) -> UnitFound:
+        return self.units.setdefault(index, UnitFound())
+
+    def see_raw(self, offset: int) -> None:
+        if offset >= 0 and (self.raw_offset < 0 or offset < self.raw_offset):
+            self.raw_offset = offset
+
+    def add(self, other: CleanFound) -> None:
+        for index, unit in other.units.items():
+            self.unit(index).add(unit)
+        for bucket, pieces in other.buckets.items():
+            self.buckets.setdefault(bucket, []).extend(pieces)
+        self.see_raw(other.raw_offset)
+        self.newest_tombstone = max(self.newest_tombstone, other.newest_tombstone)
+        self.dropped += other.dropped
+        self.dropped_tombstones += other.dropped_tombstones
+
+    def data(self) -> dict[str, object]:
+        return {
+            "units": {str(index): list(astuple(unit)) for index, unit in self.units.items()},
+            "buckets": {str(number): pieces for number, pieces in self.buckets.items()},
+            "raw_offset": self.raw_offset,
+            "newest_tombstone": self.newest_tombstone,
+            "dropped": self.dropped,
+            "dropped_tombstones": self.dropped_tombstones,
+        }
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> CleanFound:
+        """Raises `KeyError`, `TypeError`, `ValueError` for other data."""
+        units = {}
+        for index, (rows, keyless, superseded, stones, *pieces) in data["units"].items():
+            dead, old = (_pieces_of(some) for some in pieces)
+            units[int(index)] = UnitFound(rows, keyless, superseded, stones, dead, old)
+        return CleanFound(
+            units,
+            {int(number): _pieces_of(pieces) for number, pieces in data["buckets"].items()},
+            data["raw_offset"],
+            data["newest_tombstone"],
+            data["dropped"],
+            data["dropped_tombstones"],
+        )
+
+
+def clean_task_of(data: Mapping[str, Any]) -> CleanTask:
+    """Raises `KeyError`, `TypeError`, `ValueError` for other data."""
+    place: CleanPlace = {
+        "run": data["run"],
+        "number": data["number"],
+        "topic_id": bytes.fromhex(data["topic_id"]),
+        "topic": data["topic"],
+        "partition": data["partition"],
+    }
+    if data["kind"] == SCAN:
+        units = _units_of(data["units"])
+        return ScanTask(**place, units=units, bucket_count=data["buckets"], horizon=data["horizon"])
+    if data["kind"] == DECIDE:
+        return DecideTask(**place, pieces=_pieces_of(data["pieces"]), horizon=data["horizon"])
+    return RewriteTask(
+        **place,
+        units=_units_of(data["units"]),
+        rows=data["rows"],
+        dead=_pieces_of(data["dead"]),
+        tombstones=_pieces_of(data["tombstones"]),
+        rewritten=list(chain(*(range(first, last + 1) for first, last in data["rewritten"]))),
+    )
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _unit_lists(units: Iterable[Unit]) -> list[object]:
+    return [[unit.index, [astuple(file) for file in unit.files]] for unit in units]
+
+
+def _units_of(lists: Iterable[tuple[int, Sequence[Sequence[Any]]]]) -> list[Unit]:
+    units = []
+    for index, listed in lists:
+        files = tuple(DataFile(*one) for one in listed)
+        low, high = min(one.min_offset for one in files), max(one.max_offset for one in files)
+        units.append(Unit(index, files, low, high))
+    return units
+
+
+def _pieces_of(lists: Iterable[Sequence[Any]]) -> list[Piece]:
+    return [Piece(str(key), int(start), int(length)) for key, start, length in lists]
+
+
+def _ranges_of(numbers: Iterable[int]) -> list[list[int]]:
+    """Rising numbers as ranges, both ends inclusive: there may be 100,000."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] + 1 == number:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges

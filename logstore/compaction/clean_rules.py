@@ -1,0 +1,265 @@
+"""Key compaction's decisions: what is cleaned, when, and which files are rewritten. Pure.
+
+    log start          clean end before         clean end          table end
+    │◀──── clean part ────▶│◀──── dirty part ────▶│◀─ younger than ─▶│
+                                                    min.compaction.lag.ms
+
+Of each key the row with the greatest offset below the clean end stays, whatever its timestamp. Rows
+that a newer one replaces are dead. A file is rewritten once enough of its rows are: files cost more
+to write than dead rows cost to keep.
+
+A *unit* is what is rewritten as a whole: one file, or files whose offsets overlap, as an OPTIMIZE
+by the table's owner may leave them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from logstore.config.topics import TOPIC_SETTINGS, topic_value
+from logstore.errors import Refused
+from logstore.history.snapshot import DataFile
+
+_NAMES = (
+    "cleanup.policy",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "delete.retention.ms",
+    "logstore.clean.dead.ratio",
+)
+_DEFAULTS = {name: TOPIC_SETTINGS[name].default for name in _NAMES}
+
+
+MiB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanLimits:
+    """Sizes of tasks. A partition whose key rows have at most `in_memory_bytes` is decided by one
+    task; a larger one in buckets of about `bucket_bytes`, by scans of `scan_rows` each.
+
+    `core_bytes` of tables per core are cleaned in one run, for moves must not wait for long.
+    """
+
+    in_memory_bytes: int = 128 * MiB
+    bucket_bytes: int = 128 * MiB
+    scan_rows: int = 4_000_000
+    core_bytes: int = 4096 * MiB
+
+
+@dataclass(frozen=True, slots=True)
+class CleanRules:
+    """Settings of one topic."""
+
+    is_compacted: bool = False
+    dirty_ratio_min: float = 0.5
+    lag_min_ms: int = 0
+    lag_max_ms: int = 2**63 - 1
+    tombstones_kept_ms: int = 86_400_000
+    dead_ratio_min: float = 0.2
+
+    @staticmethod
+    def of(configs: Mapping[str, str]) -> "CleanRules":
+        policy, dirty_ratio, lag_min, lag_max, tombstones, dead_ratio = (
+            topic_value(name, configs, _DEFAULTS) for name in _NAMES
+        )
+        assert isinstance(policy, tuple)
+        return CleanRules(
+            "compact" in policy,
+            float(dirty_ratio),  # type: ignore[arg-type]
+            int(lag_min),  # type: ignore[arg-type]
+            int(lag_max),  # type: ignore[arg-type]
+            int(tombstones),  # type: ignore[arg-type]
+            float(dead_ratio),  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Files of one partition that are rewritten together. Units do not overlap."""
+
+    index: int
+    files: tuple[DataFile, ...]
+    min_offset: int
+    max_offset: int
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    def is_young(self, since_ms: int) -> bool:
+        """Whether a row may have a timestamp above `since_ms`. Unknown times count as young."""
+        latest = [file.max_timestamp_ms for file in self.files]
+        return any(time_ms is None or time_ms > since_ms for time_ms in latest)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanRange:
+    """Part of a partition that may be cleaned: units in order, all of them below `clean_end`."""
+
+    partition: int
+    units: Sequence[Unit]
+    clean_before: int
+    """The clean end that the table has."""
+    clean_end: int
+
+    @property
+    def rows(self) -> int:
+        return sum(unit.rows for unit in self.units)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(unit.size_bytes for unit in self.units)
+
+    @property
+    def dirty(self) -> Sequence[Unit]:
+        return [unit for unit in self.units if unit.max_offset >= self.clean_before]
+
+    @property
+    def dirty_ratio(self) -> float:
+        """Share of the bytes that no run has looked at, from 0 to 1."""
+        total = self.size_bytes
+        return sum(unit.size_bytes for unit in self.dirty) / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCounts:
+    """Rows of a unit, and those of them that may go."""
+
+    rows: int
+    superseded: int
+    """By a row of the same key with a greater offset."""
+    keyless: int
+    """Written before the topic was compacted: no key names them."""
+    tombstones: int
+    """Old enough to go, if no older row of their key stays."""
+
+    @property
+    def dead(self) -> int:
+        return self.superseded + self.keyless + self.tombstones
+
+
+def units_of(files: Iterable[DataFile]) -> list[Unit]:
+    """Of one partition's files by smallest offset, in order.
+
+    Raises `Refused` where a file may hold any offset: what overlaps it cannot be said.
+    """
+    groups: list[list[DataFile]] = []
+    reached = -1
+    for file in files:
+        if not file.has_bounds or file.rows < 0:
+            raise Refused(
+                f"key compaction needs the statistics of every file: path={file.path}; let the "
+                "program that wrote it write numRecords and bounds of offset, or OPTIMIZE the table"
+            )
+        if groups and file.min_offset <= reached:
+            groups[-1].append(file)
+        else:
+            groups.append([file])
+        reached = max(reached, file.max_offset)
+    return [
+        Unit(
+            index,
+            tuple(group),
+            min(file.min_offset for file in group),
+            max(file.max_offset for file in group),
+        )
+        for index, group in enumerate(groups)
+    ]
+
+
+def clean_range(
+    partition: int,
+    files: Iterable[DataFile],
+    table_end: int,
+    clean_before: int,
+    rules: CleanRules,
+    now_ms: int,
+) -> CleanRange:
+    """The range from log start to the first unit that holds a row younger than the lag.
+
+    Everything below the table end is committed. Raises as `units_of`.
+    """
+    units = units_of(files)
+    clean_end, old = table_end, len(units)
+    if rules.lag_min_ms:
+        young = (n for n, unit in enumerate(units) if unit.is_young(now_ms - rules.lag_min_ms))
+        old = next(young, len(units))
+        clean_end = table_end if old == len(units) else units[old].min_offset
+    return CleanRange(partition, units[:old], clean_before, clean_end)
+
+
+def is_due(wanted: CleanRange, rules: CleanRules, now_ms: int) -> bool:
+    """Whether enough of it is dirty, or a dirty row is too old.
+
+    A clean end never goes back: after the lag was raised, nothing is due until it has passed.
+    """
+    if wanted.clean_end <= wanted.clean_before or not wanted.dirty:
+        return False
+    if wanted.dirty_ratio >= rules.dirty_ratio_min:
+        return True
+    oldest = min(
+        (
+            file.min_timestamp_ms
+            for unit in wanted.dirty
+            for file in unit.files
+            if file.min_timestamp_ms is not None
+        ),
+        default=now_ms,
+    )
+    return oldest < now_ms - rules.lag_max_ms
+
+
+def tombstone_horizon(cleaned_then: int, edited_end: int, raw_offset: int | None) -> int:
+    """Tombstones below it may go. See docs/decisions/0022-key-compaction.md.
+
+    `cleaned_then`: the clean end that the table had `delete.retention.ms` ago. `edited_end`: below
+    it brokers read no segment, where older rows of the key may still be. `raw_offset`: the first
+    batch that cannot be decoded here; consumers may find an older row of the key in it.
+    """
+    horizon = min(cleaned_then, edited_end)
+    return horizon if raw_offset is None else min(horizon, raw_offset)
+
+
+def units_to_rewrite(counts: Mapping[int, UnitCounts], dead_ratio_min: float) -> list[int]:
+    """Indexes of the units of which enough rows are dead, in order."""
+    return [
+        index
+        for index, unit in sorted(counts.items())
+        if unit.dead and unit.dead >= dead_ratio_min * unit.rows
+    ]
+
+
+def neighbours_of(units: Sequence[Unit], wanted: Sequence[int], bytes_max: int) -> list[list[Unit]]:
+    """The wanted units in groups that may become one file: without another unit in between.
+
+    A group has `bytes_max` at most, unless it is one unit.
+    """
+    groups: list[list[Unit]] = []
+    size_bytes = 0
+    for index in wanted:
+        unit = units[index]
+        follows = bool(groups) and groups[-1][-1].index + 1 == index
+        if follows and size_bytes + unit.size_bytes <= bytes_max:
+            groups[-1].append(unit)
+            size_bytes += unit.size_bytes
+        else:
+            groups.append([unit])
+            size_bytes = unit.size_bytes
+    return groups
+
+
+def most_dirty(ranges: Sequence[CleanRange], bytes_max: int) -> list[CleanRange]:
+    """The dirtiest of them, as many as have `bytes_max` together, and one at least."""
+    taken: list[CleanRange] = []
+    left = bytes_max
+    for one in sorted(ranges, key=lambda one: (-one.dirty_ratio, one.partition)):
+        left -= one.size_bytes
+        if taken and left < 0:
+            break
+        taken.append(one)
+    return taken

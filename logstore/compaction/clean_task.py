@@ -1,0 +1,226 @@
+"""One task of a key compaction: read keys, decide about a bucket of them, or write files again.
+
+A scan holds the digests of one part of a unit and what it writes; a decision holds one bucket; a
+rewrite holds the dead offsets of its files and one row group. None holds all keys of a partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import thread_time
+from typing import TYPE_CHECKING
+
+from logstore.compaction.clean_keys import (
+    Decided,
+    by_bucket,
+    by_unit,
+    decide,
+    key_rows,
+    key_schema,
+    newest_of,
+    tombstones_to_drop,
+)
+from logstore.compaction.clean_objects import Piece, PieceWriter, decode_piece, object_key
+from logstore.compaction.clean_plan import (
+    CleanFound,
+    CleanTask,
+    DecideTask,
+    RewriteTask,
+    ScanTask,
+    UnitFound,
+)
+from logstore.compaction.clean_rules import tombstone_horizon
+from logstore.compaction.decoding import BYTES_MAX, ROWS_MAX
+from logstore.compaction.plan import TaskResult
+from logstore.errors import AlreadyExists, Corrupt
+from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.read import read_rows
+from logstore.history.read_keys import read_keys
+from logstore.history.snapshot import DataFile
+from logstore.history.write import TableWriter
+from logstore.ports.objects import BlockingObjectStore
+from logstore.runners.retrying import RetryingStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PART_ROWS = 1_000_000
+"""Rows that are reduced together, some 32 MB."""
+
+
+def run_clean_task(store: BlockingObjectStore, task: CleanTask, attempt: str) -> TaskResult:
+    """`attempt` makes the names of objects unique. Raises `NotFound` where a file is gone: the
+    table has a newer version; `Corrupt` for damage."""
+    began_s = thread_time()
+    work = _Work(RetryingStore.of(store), task, attempt)
+    files: Sequence[DataFile] = ()
+    rows = 0
+    if isinstance(task, RewriteTask):
+        files, rows = work.rewrite(task)
+    elif isinstance(task, ScanTask):
+        work.scan(task)
+    else:
+        work.decide_bucket(task)
+    work.close()
+    return TaskResult(
+        number=task.number,
+        files=[(task.topic_id, file) for file in files],
+        rows=rows,
+        cpu_s=round(thread_time() - began_s, 3),
+        found=work.found,
+    )
+
+
+class _Work:
+    def __init__(self, store: RetryingStore, task: CleanTask, attempt: str) -> None:
+        self._store = store
+        self._task = task
+        self._attempt = attempt
+        kind = {ScanTask: "scan", DecideTask: "decide", RewriteTask: "rewrite"}[type(task)]
+        key = object_key(task.run, task.topic_id, task.partition, kind, task.number, attempt)
+        self._pieces = PieceWriter(key)
+        self.found = CleanFound()
+
+    def scan(self, task: ScanTask) -> None:
+        """Read the keys of units; write what is left of them by bucket, or decide at once."""
+        import pyarrow as pa
+
+        parts = [part for unit in task.units for part in self._reduced(unit.index, task)]
+        rows = pa.concat_tables(parts) if parts else key_schema().empty_table()
+        if task.bucket_count:
+            for bucket, mine in by_bucket(rows, task.bucket_count).items():
+                self.found.buckets[bucket] = [self._pieces.add(mine)]
+        else:
+            raw_offset = None if self.found.raw_offset < 0 else self.found.raw_offset
+            horizon = tombstone_horizon(task.horizon, task.horizon, raw_offset)
+            self._take(decide(rows, horizon))
+
+    def decide_bucket(self, task: DecideTask) -> None:
+        import pyarrow as pa
+
+        rows = pa.concat_tables([self._read(piece) for piece in task.pieces])
+        self._take(decide(rows, task.horizon))
+
+    def rewrite(self, task: RewriteTask) -> tuple[Sequence[DataFile], int]:
+        """The files, none where nothing was left out, and how many rows they have.
+
+        Raises `Corrupt` where the files do not hold what the scan saw.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        dead, dropped_tombstones = self._dead(task)
+        self.found.dropped = len(dead)
+        self.found.dropped_tombstones = dropped_tombstones
+        if not len(dead):
+            return [], 0
+        units = task.units
+        writer = TableWriter(
+            self._store,
+            task.topic_id,
+            task.partition,
+            f"{task.run}-{self._attempt}",
+            task.number,
+            counts_null_values=True,
+        )
+        seen = kept = 0
+        for rows in read_rows(
+            self._store,
+            task.topic_id,
+            [file for unit in units for file in unit.files],
+            task.partition,
+            units[0].min_offset,
+            units[-1].max_offset + 1,
+            TABLE_COLUMNS,
+            rows_max=ROWS_MAX,
+            bytes_max=BYTES_MAX,
+        ):
+            left = rows.filter(pc.invert(pc.is_in(rows.column("offset"), value_set=dead)))
+            writer.write(pa.record_batch(left.columns, schema=rows.schema))
+            seen += rows.num_rows
+            kept += left.num_rows
+        files = writer.close()
+        if seen != task.rows or seen - kept != len(dead):
+            raise Corrupt(
+                f"files do not hold the rows that were decided about: topic={task.topic} "
+                f"partition={task.partition} rows={seen} said={task.rows} left out={seen - kept} "
+                f"decided={len(dead)} first file={units[0].files[0].path}"
+            )
+        return files, kept
+
+    def close(self) -> None:
+        """Store what other tasks read."""
+        if not self._pieces.parts:
+            return
+        if not self._store.create_equal(self._pieces.key, b"".join(self._pieces.parts)):
+            raise AlreadyExists(f"another attempt has this name: key={self._pieces.key}")
+
+    def _reduced(self, unit: int, task: ScanTask) -> Iterator[pa.Table]:
+        """The newest rows of each part of a unit; the others are dead."""
+        import pyarrow as pa
+
+        files = next(one.files for one in task.units if one.index == unit)
+        parts: list[pa.Table] = []
+        for rows in self._keyed(unit, files, task):
+            parts.append(rows)
+            if sum(part.num_rows for part in parts) >= PART_ROWS:
+                yield self._newest(unit, pa.concat_tables(parts))
+                parts = []
+        if parts:
+            yield self._newest(unit, pa.concat_tables(parts))
+
+    def _keyed(self, unit: int, files: Sequence[DataFile], task: ScanTask) -> Iterator[pa.Table]:
+        """Rows with a key; those without are counted, and dead."""
+        import pyarrow.compute as pc
+
+        found = self.found.unit(unit)
+        for rows in read_keys(self._store, task.topic_id, task.partition, files):
+            found.rows += rows.num_rows
+            raw = rows.filter(rows["is_raw"])
+            if raw.num_rows:
+                self.found.see_raw(pc.min(raw["offset"]).as_py())
+                rows = rows.filter(pc.invert(rows["is_raw"]))
+            if rows["key"].null_count:
+                keyless = rows.filter(pc.is_null(rows["key"]))
+                found.keyless += keyless.num_rows
+                found.dead_pieces.append(self._pieces.add(keyless.select(["offset"])))
+                rows = rows.filter(pc.is_valid(rows["key"]))
+            if rows.num_rows:
+                columns = (rows[name].combine_chunks() for name in ("key", "offset", "is_null"))
+                yield key_rows(unit, *columns)
+
+    def _newest(self, unit: int, rows: pa.Table) -> pa.Table:
+        newest, dead = newest_of(rows)
+        if dead.num_rows:
+            self._add_dead(self.found.unit(unit), dead.select(["offset"]))
+        return newest
+
+    def _take(self, decided: Decided) -> None:
+        self.found.newest_tombstone = max(self.found.newest_tombstone, decided.newest_tombstone)
+        for unit, rows in by_unit(decided.dead):
+            self._add_dead(self.found.unit(unit), rows)
+        for unit, rows in by_unit(decided.tombstones):
+            found = self.found.unit(unit)
+            found.tombstones += len(rows["offset"].unique())
+            found.tombstone_pieces.append(self._pieces.add(rows))
+
+    def _add_dead(self, found: UnitFound, rows: pa.Table) -> None:
+        found.superseded += rows.num_rows
+        found.dead_pieces.append(self._pieces.add(rows))
+
+    def _dead(self, task: RewriteTask) -> tuple[pa.Array, int]:
+        """Offsets to leave out, and how many of them are tombstones."""
+        import pyarrow as pa
+
+        rewritten = pa.array(task.rewritten, pa.int32())
+        parts = [self._read(piece)["offset"].combine_chunks() for piece in task.dead]
+        tombstones = 0
+        if task.tombstones:
+            rows = pa.concat_tables([self._read(piece) for piece in task.tombstones])
+            dropped = tombstones_to_drop(rows, rewritten)
+            tombstones = len(dropped)
+            parts.append(dropped)
+        return pa.concat_arrays(parts) if parts else pa.array([], pa.int64()), tombstones
+
+    def _read(self, piece: Piece) -> pa.Table:
+        return decode_piece(piece, self._store.get_range(piece.key, piece.start, piece.length))

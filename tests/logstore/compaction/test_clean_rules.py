@@ -1,0 +1,176 @@
+"""What of a partition is cleaned, when, and which files are written again."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logstore.compaction.clean_rules import (
+    CleanRange,
+    CleanRules,
+    Unit,
+    UnitCounts,
+    clean_range,
+    is_due,
+    most_dirty,
+    neighbours_of,
+    tombstone_horizon,
+    units_of,
+    units_to_rewrite,
+)
+from logstore.errors import Refused
+from logstore.history.snapshot import OFFSET_MAX, DataFile
+
+NOW_MS = 1_000_000
+RULES = CleanRules(is_compacted=True)
+
+
+def file(
+    low: int, high: int, *, size: int = 100, times: tuple[int, int] | None = (0, 0)
+) -> DataFile:
+    return DataFile(
+        f"partition=0/{low}", 0, high - low + 1, size, low, high, *(times or (None,) * 2)
+    )
+
+
+def of(clean_before: int, *files: DataFile, rules: CleanRules = RULES) -> CleanRange:
+    end = max(one.max_offset for one in files) + 1
+    return clean_range(0, files, end, clean_before, rules, NOW_MS)
+
+
+def test_settings_are_kafkas() -> None:
+    assert CleanRules.of({}) == CleanRules()
+    rules = CleanRules.of(
+        {
+            "cleanup.policy": "compact,delete",
+            "min.cleanable.dirty.ratio": "0.25",
+            "min.compaction.lag.ms": "1",
+            "max.compaction.lag.ms": "2",
+            "delete.retention.ms": "3",
+            "logstore.clean.dead.ratio": "0.5",
+        }
+    )
+    assert rules == CleanRules(True, 0.25, 1, 2, 3, 0.5)
+
+
+def test_files_that_overlap_are_one_unit() -> None:
+    units = units_of([file(0, 9), file(10, 30), file(20, 25), file(29, 40), file(50, 60)])
+
+    assert [(unit.min_offset, unit.max_offset, len(unit.files)) for unit in units] == [
+        (0, 9, 1),
+        (10, 40, 3),
+        (50, 60, 1),
+    ]
+
+
+def test_a_partition_with_a_file_of_unknown_bounds_is_refused() -> None:
+    odd = DataFile("partition=0/odd", 0, -1, 100, 0, OFFSET_MAX)
+
+    with pytest.raises(Refused, match="statistics of every file: path=partition=0/odd"):
+        units_of([odd, file(10, 20)])
+
+
+def test_the_clean_end_is_the_table_end_without_a_lag() -> None:
+    wanted = clean_range(0, [file(0, 9), file(20, 29)], 40, 10, RULES, NOW_MS)
+
+    assert (wanted.clean_end, len(wanted.units), len(wanted.dirty)) == (40, 2, 1)
+
+
+def test_the_clean_end_is_below_the_first_record_younger_than_the_lag() -> None:
+    rules = CleanRules(is_compacted=True, lag_min_ms=1000)
+    old, young = (0, NOW_MS - 1000), (0, NOW_MS - 999)
+    files = [file(0, 9, times=old), file(10, 19, times=young), file(20, 29, times=old)]
+
+    wanted = of(0, *files, rules=rules)
+
+    assert (wanted.clean_end, len(wanted.units)) == (10, 1)
+    assert of(0, file(0, 9, times=None), rules=rules).clean_end == 0
+
+
+def test_a_partition_is_due_when_enough_of_it_is_dirty() -> None:
+    clean, dirty = file(0, 9, size=100), file(10, 19, size=100)
+
+    assert of(10, clean, dirty).dirty_ratio == 0.5
+    assert is_due(of(10, clean, dirty), RULES, NOW_MS)
+    assert not is_due(of(10, clean, file(10, 19, size=99)), RULES, NOW_MS)
+    assert not is_due(of(20, clean, dirty), RULES, NOW_MS)
+    assert is_due(of(0, clean), RULES, NOW_MS)
+
+
+def test_a_partition_is_due_when_a_dirty_record_is_too_old() -> None:
+    rules = CleanRules(is_compacted=True, lag_max_ms=1000)
+    clean = file(0, 9, size=1000)
+
+    assert is_due(of(10, clean, file(10, 19, times=(NOW_MS - 1001, NOW_MS))), rules, NOW_MS)
+    assert not is_due(of(10, clean, file(10, 19, times=(NOW_MS - 1000, NOW_MS))), rules, NOW_MS)
+
+
+def test_nothing_is_due_below_a_clean_end_that_a_longer_lag_would_take_back() -> None:
+    rules = CleanRules(is_compacted=True, dirty_ratio_min=0, lag_min_ms=1000)
+    young = file(0, 9, times=(NOW_MS, NOW_MS))
+
+    assert not is_due(of(10, young, rules=rules), rules, NOW_MS)
+
+
+def test_a_tombstone_goes_only_below_all_three() -> None:
+    assert tombstone_horizon(10, 20, None) == 10
+    assert tombstone_horizon(20, 10, None) == 10
+    assert tombstone_horizon(20, 20, 5) == 5
+    assert tombstone_horizon(20, 20, 0) == 0
+
+
+def test_files_are_written_again_when_a_fifth_of_their_rows_is_dead() -> None:
+    counts = {
+        0: UnitCounts(100, 19, 0, 0),
+        1: UnitCounts(100, 20, 0, 0),
+        2: UnitCounts(100, 10, 5, 5),
+        3: UnitCounts(0, 0, 0, 0),
+        4: UnitCounts(100, 0, 0, 0),
+    }
+
+    assert units_to_rewrite(counts, 0.2) == [1, 2]
+    assert units_to_rewrite(counts, 0.0) == [0, 1, 2]
+
+
+def test_neighbours_are_written_together_up_to_a_size() -> None:
+    units = units_of([file(10 * n, 10 * n + 9) for n in range(7)])
+
+    groups = neighbours_of(units, [0, 1, 2, 4, 5], 200)
+
+    assert [[unit.index for unit in group] for group in groups] == [[0, 1], [2], [4, 5]]
+
+
+def test_a_run_takes_the_dirtiest_and_one_at_least() -> None:
+    small, half = of(0, file(0, 9, size=10)), of(10, file(0, 9), file(10, 19))
+
+    assert most_dirty([half, small], 1000) == [small, half]
+    assert most_dirty([half, small], 20) == [small]
+    assert most_dirty([half], 1) == [half]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30)), max_size=30))
+def test_units_hold_every_file_once_and_never_overlap(sizes: list[tuple[int, int]]) -> None:
+    files, at = [], 0
+    for gap, length in sizes:
+        at = max(0, at + gap - 2)
+        files.append(file(at, at + length))
+    files.sort(key=lambda one: (one.min_offset, one.max_offset))
+
+    units = units_of(files)
+
+    assert [one for unit in units for one in unit.files] == files
+    assert all(a.max_offset < b.min_offset for a, b in pairwise(units))
+    assert [unit.index for unit in units] == list(range(len(units)))
+
+
+@given(st.lists(st.integers(0, 9), unique=True), st.integers(1, 500))
+def test_groups_hold_what_is_wanted_in_order(wanted: list[int], bytes_max: int) -> None:
+    units: list[Unit] = units_of([file(10 * n, 10 * n + 9) for n in range(10)])
+
+    groups = neighbours_of(units, sorted(wanted), bytes_max)
+
+    assert [unit.index for group in groups for unit in group] == sorted(wanted)
+    for group in groups:
+        assert sum(unit.size_bytes for unit in group) <= bytes_max or len(group) == 1
+        assert [unit.index for unit in group] == [group[0].index + n for n in range(len(group))]
