@@ -4,6 +4,7 @@ import argparse
 
 from logstore.cli.command import positive_number, whole_number
 from logstore.cli.storage_arguments import add_url
+from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.session import RunOptions
 from logstore.config.compaction_interval import seconds_of
 
@@ -63,12 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_options_of(options: argparse.Namespace) -> RunOptions:
+    task_bytes = options.task_mib * 1024 * 1024
     return RunOptions(
         topics=tuple(options.topics),
         now=options.now,
         keep_deleted=options.keep_deleted,
         horizon_hours=max(HORIZON_HOURS_MIN, options.horizon_hours),
-        task_bytes=options.task_mib * 1024 * 1024,
+        task_bytes=task_bytes,
+        clean=CleanLimits.within(task_bytes),
     )
 
 

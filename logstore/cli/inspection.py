@@ -147,9 +147,10 @@ def _registry(log: "ReadableLog", options: argparse.Namespace) -> int:
 def _topic(log: "ReadableLog", options: argparse.Namespace) -> int:
     from logstore.cli.topic_text import print_topic, topic_json
     from logstore.cli.topic_view import RecordSelection, view_topic
+    from logstore.ports.clock import SystemClock
 
     wanted = RecordSelection(options.records, options.partition, options.offset)
-    view = view_topic(log, options.name, wanted)
+    view = view_topic(log, options.name, wanted, now_ms=SystemClock().now_ms())
     print_json(topic_json(view)) if options.json else print_topic(view)
     return OK
 

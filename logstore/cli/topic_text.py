@@ -35,6 +35,22 @@ def print_topic(view: TopicView) -> None:
             for p in view.partitions
         ],
     )
+    if view.cleaning:
+        print_table(
+            "key compaction",
+            ("partition", "table end", "rows in table", "clean end", "dirty ratio", "due"),
+            [
+                (
+                    p.partition,
+                    p.table_end,
+                    p.table_rows if p.table_rows >= 0 else NONE,
+                    p.clean_end,
+                    f"{p.dirty_ratio:.2f}",
+                    p.trouble or ("yes" if p.is_due else "no"),
+                )
+                for p in view.cleaning
+            ],
+        )
     if view.records:
         print_table(
             f"{len(view.records)} records",

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from logstore.cli.log_overview import TopicLine
 from logstore.cli.table_records import table_batches, table_of
-from logstore.errors import Invalid
+from logstore.compaction.clean_rules import CleanRules, clean_range, is_due
+from logstore.errors import Invalid, Refused
 from logstore.formats.partition_row import EpochEntry
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
@@ -30,6 +31,22 @@ class PartitionLine:
     start: int
     end: int
     stretches: Sequence[EpochEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLine:
+    """Key compaction of one partition. `table_rows`: in its table, -1 where files do not say it.
+
+    `trouble`: why it cannot be cleaned.
+    """
+
+    partition: int
+    table_end: int
+    table_rows: int
+    clean_end: int
+    dirty_ratio: float
+    is_due: bool
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +76,11 @@ class TopicView:
     topic: TopicLine
     partitions: Sequence[PartitionLine]
     records: Sequence[StoredRecordLine]
+    cleaning: Sequence[CleanLine] = ()
+    """Of a compacted topic, the partitions that its table has."""
 
 
-def view_topic(log: ReadableLog, name: str, wanted: RecordSelection) -> TopicView:
+def view_topic(log: ReadableLog, name: str, wanted: RecordSelection, *, now_ms: int) -> TopicView:
     """Raises `Invalid` for an unknown topic or partition, `Corrupt` for damage on the way."""
     reader = LogReader(log)
     topics = reader.topics()
@@ -75,7 +94,8 @@ def view_topic(log: ReadableLog, name: str, wanted: RecordSelection) -> TopicVie
             f"no such partition: topic={name} partition={wanted.partition} partitions={len(known)}"
         )
     records: list[StoredRecordLine] = []
-    table = table_of(log, reader, row.topic_id) if wanted.count else None
+    rules = CleanRules.of(row.configs)
+    table = table_of(log, reader, row.topic_id) if wanted.count or rules.is_compacted else None
     for key, view in views:
         if wanted.count and wanted.partition in (None, key.partition):
             records += _records(log, reader, table, key, view, wanted)
@@ -83,7 +103,23 @@ def view_topic(log: ReadableLog, name: str, wanted: RecordSelection) -> TopicVie
         TopicLine(name, row.topic_id, row.status.value, row.partitions, row.configs),
         [_partition_line(key, view) for key, view in views],
         records,
+        _clean_lines(table, rules, now_ms) if rules.is_compacted and table is not None else (),
     )
+
+
+def _clean_lines(table: Snapshot, rules: CleanRules, now_ms: int) -> list[CleanLine]:
+    lines = []
+    for partition, end in sorted(table.ends.items()):
+        before, files = table.cleaned.get(partition, 0), table.files.get(partition, ())
+        try:
+            one = clean_range(partition, files, end, before, rules, now_ms)
+        except Refused as error:
+            lines.append(CleanLine(partition, end, -1, before, 1.0, False, str(error)))
+            continue
+        rows = sum(file.rows for file in files)
+        ratio, due = round(one.dirty_ratio, 3), is_due(one, rules, now_ms)
+        lines.append(CleanLine(partition, end, rows, before, ratio, due))
+    return lines
 
 
 def _partition_line(key: TopicPartition, view: PartitionView) -> PartitionLine:

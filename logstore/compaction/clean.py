@@ -30,6 +30,7 @@ from logstore.compaction.edits import raise_edited_ends
 from logstore.compaction.plan import Task, TaskResult
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
+from logstore.config.topics import NEVER_COMPACTED
 from logstore.errors import Denied, LogstoreError, NotFound, Refused
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile, TableCommit
@@ -49,6 +50,10 @@ class _Partition:
     removes: list[DataFile] = field(default_factory=list)
     adds: list[DataFile] = field(default_factory=list)
 
+    @property
+    def is_news(self) -> bool:
+        return bool(self.removes) or self.range.clean_end > self.range.clean_before
+
 
 class Cleaning:
     def __init__(self, session: Session, states: Mapping[bytes, TopicState]) -> None:
@@ -59,11 +64,11 @@ class Cleaning:
 
     def go(self) -> None:
         """Clean what is due. No request is made where no topic is compacted."""
-        compacted = [
-            state
-            for state in self._states.values()
-            if state.topic.clean.is_compacted and state.snapshot is not None
-        ]
+        wanted = [state for state in self._states.values() if state.topic.clean.is_compacted]
+        for state in wanted:
+            if not state.topic.is_enabled:  # from before this was refused
+                self._session.report(state.topic, Refused(NEVER_COMPACTED))
+        compacted = [state for state in wanted if state.snapshot is not None]
         if not compacted:
             return
         self._session.step("clean")
@@ -211,11 +216,14 @@ class Cleaning:
         )
 
     def _commit(self, partitions: Sequence[_Partition]) -> None:
-        """Of one topic."""
+        """Of one topic. No version is made that says nothing new."""
         state = partitions[0].state
         topic = state.topic
         try:
             self._publish_tombstones(state, partitions)
+            partitions = [one for one in partitions if one.is_news]
+            if not partitions:
+                return
             commit = TableCommit(
                 {},
                 {},

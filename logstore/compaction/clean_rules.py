@@ -46,6 +46,15 @@ class CleanLimits:
     scan_rows: int = 4_000_000
     core_bytes: int = 4096 * MiB
 
+    @staticmethod
+    def within(task_bytes: int) -> "CleanLimits":
+        """For tasks that need about as much memory as a move of `task_bytes` does."""
+        return CleanLimits(
+            in_memory_bytes=task_bytes // 2,
+            bucket_bytes=task_bytes // 2,
+            scan_rows=max(1, task_bytes // 64),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CleanRules:

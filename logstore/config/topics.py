@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from logstore.config.kinds import (
     INT_MAX,
     LONG_MAX,
+    InvalidConfig,
     Setting,
     SettingKind,
     Value,
@@ -359,6 +360,14 @@ BROKER_NAMES: Mapping[str, str] = {
 """Which broker setting is the default of a topic's configuration."""
 
 
+_ABOUT_COMPACTION = ("cleanup.policy", "logstore.table.enable")
+NEVER_COMPACTED = (
+    "cleanup.policy=compact with logstore.table.enable=false: keys are compacted in the topic's "
+    "table alone, so every record would stay for ever; set logstore.table.enable=true, or "
+    "cleanup.policy=delete"
+)
+
+
 def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     """The given configs, checked; a null value means the default and is left out.
 
@@ -372,7 +381,16 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if text is not None:
             setting.parse(text)
             checked[name] = text
+    _check_together(checked)
     return checked
+
+
+def _check_together(configs: Mapping[str, str]) -> None:
+    defaults = {name: TOPIC_SETTINGS[name].default for name in _ABOUT_COMPACTION}
+    policy, has_table = (topic_value(name, configs, defaults) for name in _ABOUT_COMPACTION)
+    assert isinstance(policy, tuple)
+    if "compact" in policy and not has_table:
+        raise InvalidConfig(NEVER_COMPACTED)
 
 
 def topic_value(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> Value:

@@ -152,8 +152,8 @@ class Span(NamedTuple):
 
 
 class InTable(NamedTuple):
-    """A partition in its topic's table: `first` is the lowest offset that a file may hold, None
-    without files; `end` is the table end.
+    """A partition in its topic's table: `first` is the lowest offset that a file may hold, or may
+    have held before key compaction, None without files; `end` is the table end.
     """
 
     first: int | None

@@ -345,7 +345,10 @@ def _in_table(
             f"chains_end={end}; objects are missing: put the files back from a copy; if "
             "there is none, move the folder of the table away to go on without what it holds"
         )
-    return InTable(snapshot.first(number), table_end)
+    # Below a clean end the first rows may have been replaced: log start is below them. One that was
+    # raised since is given up, and what retention deletes is deleted again.
+    is_cleaned = snapshot.cleaned.get(number, 0) > 0
+    return InTable(0 if is_cleaned else snapshot.first(number), table_end)
 
 
 def _tables(

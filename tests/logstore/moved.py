@@ -85,9 +85,17 @@ class MovedLog(WrittenLog):
         return files
 
     async def merge(
-        self, partition: Readable, *, without: range = range(0), keep_old_files: bool = False
+        self,
+        partition: Readable,
+        *,
+        without: range = range(0),
+        keep_old_files: bool = False,
+        clean_end: int | None = None,
     ) -> None:
-        """One file instead of all, lacking some offsets; the old ones are vacuumed."""
+        """One file instead of all, lacking some offsets; the old ones are vacuumed.
+
+        With a `clean_end`, key compaction did it.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -100,7 +108,8 @@ class MovedLog(WrittenLog):
             for some in decoded(self._moved[key], 0, before.ends[key.partition])
         ]
         new = self.write_files(key, [some for some in rows if some.num_rows])
-        self.made.commit(before, TableCommit({}, {}, new, old, run="by-hand"))
+        cleaned = {} if clean_end is None else {key.partition: clean_end}
+        self.made.commit(before, TableCommit({}, {}, new, old, run="by-hand", cleaned=cleaned))
         if not keep_old_files:
             for file in old:
                 self.delete_file(key.topic_id, file)

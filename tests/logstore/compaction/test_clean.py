@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from logstore.cli.main import main
 from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.session import RunOptions
 from logstore.history.names import table_key
@@ -214,6 +215,20 @@ def test_a_run_leaves_nothing_in_the_store_but_the_table(world: World) -> None:
     assert not [path for path in (world.directory / "compaction").rglob("*") if path.is_file()]
 
 
+def test_a_run_that_finds_nothing_new_makes_no_version(world: World) -> None:
+    topic = KeyedTopic.create(world, "state")
+    topic.write((b"a", b"1"), (b"a", b"2"))
+    topic.clean()
+    before = world.snapshot("state")
+
+    topic.clean()
+
+    after = world.snapshot("state")
+    assert before is not None
+    assert after is not None
+    assert after.version == before.version
+
+
 def test_a_checkpoint_of_the_tables_log_keeps_clean_ends(world: World) -> None:
     topic = KeyedTopic.create(world, "state")
     topic.write((b"a", b"1"), (b"a", b"2"))
@@ -264,6 +279,15 @@ def test_both_ways_keep_the_same_rows(world: World) -> None:
     assert len(topics[0].kept()) < 100
 
 
+def test_a_topic_without_a_table_that_asks_for_it_is_an_error(world: World) -> None:
+    topic = KeyedTopic.create(world, "state", {"logstore.table.enable": "false"})
+    topic.write((b"a", b"1"))
+
+    (error,) = world.compact().errors
+
+    assert error.startswith("topic state: cleanup.policy=compact with logstore.table.enable=false")
+
+
 def test_several_partitions_are_cleaned_in_one_commit(world: World) -> None:
     topics = [KeyedTopic.create(world, "state", partition=1)]
     topics.append(KeyedTopic(world, "state", 0, []))
@@ -277,3 +301,26 @@ def test_several_partitions_are_cleaned_in_one_commit(world: World) -> None:
     assert snapshot.version == 2
     for topic in topics:
         topic.check()
+
+
+def test_inspect_shows_how_far_a_topic_is_cleaned(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = KeyedTopic.create(world, "state", {"min.cleanable.dirty.ratio": "0.01"})
+    topic.write((b"a", b"1"), (b"a", b"2"))
+    topic.clean()
+    topic.write((b"b", b"1"))
+    topic.move()
+
+    assert main(["inspect", "--url", str(world.directory), "topic", "state", "--json"]) == 0
+
+    (line,) = json.loads(capsys.readouterr().out)["cleaning"]
+    assert line.pop("dirty_ratio") == pytest.approx(0.5, abs=0.1)
+    assert line == {
+        "partition": 0,
+        "table_end": 3,
+        "table_rows": 2,
+        "clean_end": 2,
+        "is_due": True,
+        "trouble": "",
+    }

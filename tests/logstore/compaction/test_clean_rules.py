@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.compaction.clean_rules import (
+    CleanLimits,
     CleanRange,
     CleanRules,
     Unit,
@@ -147,6 +148,14 @@ def test_a_run_takes_the_dirtiest_and_one_at_least() -> None:
     assert most_dirty([half, small], 1000) == [small, half]
     assert most_dirty([half, small], 20) == [small]
     assert most_dirty([half], 1) == [half]
+
+
+def test_limits_follow_the_memory_of_a_task() -> None:
+    limits = CleanLimits.within(256 << 20)
+
+    assert limits.in_memory_bytes == CleanLimits().in_memory_bytes
+    assert limits.scan_rows == 1 << 22
+    assert CleanLimits.within(64 << 20).bucket_bytes == 32 << 20
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30)), max_size=30))

@@ -109,3 +109,12 @@ def test_the_finest_unit_of_retention_prevails(given: dict[str, str], expected: 
     settings = BrokerSettings(given)
     assert topic_value("retention.ms", {}, settings.topic_defaults) == expected
     assert settings.number("log.retention.ms") == expected
+
+
+def test_a_compacted_topic_has_a_table() -> None:
+    without = {"cleanup.policy": "compact,delete", "logstore.table.enable": "false"}
+
+    with pytest.raises(InvalidConfig, match="every record would stay for ever"):
+        check_topic_configs(without)
+    check_topic_configs({**without, "cleanup.policy": "delete"})
+    check_topic_configs({**without, "logstore.table.enable": "true"})

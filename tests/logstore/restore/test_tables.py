@@ -124,6 +124,20 @@ def test_after_the_registry_was_lost_log_start_is_where_the_table_begins(moved: 
     play(story, moved=moved)
 
 
+@pytest.mark.parametrize("replaced", [range(5), range(12)])
+def test_replaced_records_at_the_beginning_do_not_raise_log_start(replaced: range) -> None:
+    async def story(written: TrimmedLog, key: TopicPartition) -> None:
+        cluster = cluster_id(written)
+        async with written.life() as log:
+            leader = log.topics["orders"].leaders[0]
+            await written.merge(leader, without=replaced, clean_end=12)
+        put_back(written, MemoryRows())
+        await rebuild(written, cluster)
+        assert await log_start_of(written, key) == 0
+
+    play(story, moved=12)
+
+
 def test_a_second_run_changes_nothing() -> None:
     async def story(written: TrimmedLog, key: TopicPartition) -> None:
         cluster = cluster_id(written)
