@@ -38,6 +38,7 @@ CASES = (
         "hostile",
         "hostile_memory",
         "compact",
+        "clean",
     ),
     *("spark_plan", "history_fetch", "freshness"),
     *("spark_read", "spark_latency", "spark_write", "spark_history"),

@@ -1,14 +1,17 @@
 """Tasks on Spark: the same tables as without, by the same work."""
 
+import random
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.compactor import Compactor
 from logstore.compaction.session import RunOptions
 from spark_source.compaction.__main__ import carry_out_runs, parse
 from spark_source.compaction.spark import SparkCarrier
+from tests.logstore.compaction.keyed import KeyedTopic, random_records
 from tests.logstore.compaction.world import LEASE_S, World
 
 pytestmark = pytest.mark.spark
@@ -51,3 +54,23 @@ def test_the_module_is_what_a_scheduler_submits(
 
     assert "120 records of 1 topic" in capsys.readouterr().out
     world.check()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "limits",
+    [CleanLimits(), CleanLimits(in_memory_bytes=0, bucket_bytes=2000, scan_rows=200)],
+    ids=["in memory", "in buckets"],
+)
+def test_spark_compacts_keys(spark: SparkSession, world: World, limits: CleanLimits) -> None:
+    rng = random.Random(5)
+    configs = {"delete.retention.ms": "0", "logstore.clean.dead.ratio": "0"}
+    topic = KeyedTopic.create(world, "state", configs)
+    for _ in range(2):
+        topic.write(*random_records(rng, 400, 150))
+        topic.move()
+    for _ in range(2):
+        assert compact(spark, world, clean=limits).errors == []
+        topic.check()
+
+    assert len(topic.kept()) == len(topic.state(range(800)))
