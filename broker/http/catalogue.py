@@ -133,6 +133,11 @@ COMPACTION_LAST = _gauge(
 COMPACTION_RECORDS = _counter("compaction_records", "Records moved into tables")
 COMPACTION_BYTES = _counter("compaction_bytes", "Bytes of their batches")
 COMPACTION_DEATHS = _counter("compaction_deaths", "Times that its process ended by itself")
+CLEAN_BYTES = _counter("clean_bytes", "Bytes of files whose keys were compacted")
+CLEAN_DROPPED = _counter("clean_dropped_records", "Records that key compaction took out of tables")
+CLEAN_UNCLEANABLE = _gauge(
+    "clean_uncleanable_partitions", "Partitions that the last run could not compact by key"
+)
 
 # Requests to the object store, and what they cost
 STORE_REQUESTS = _counter("store_requests", "Requests to the object store", "kind")

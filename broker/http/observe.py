@@ -79,6 +79,9 @@ def _compaction(counts: CompactionCounts) -> list[Reading]:
         _one(m.COMPACTION_RECORDS, counts.records),
         _one(m.COMPACTION_BYTES, counts.bytes_in),
         _one(m.COMPACTION_DEATHS, counts.deaths),
+        _one(m.CLEAN_BYTES, counts.cleaned_bytes),
+        _one(m.CLEAN_DROPPED, counts.dropped_rows),
+        _one(m.CLEAN_UNCLEANABLE, counts.uncleanable),
     ]
 
 

@@ -24,6 +24,10 @@ class CompactionCounts:
     bytes_in: int = 0
     deaths: int = 0
     last_good_ms: int = 0
+    cleaned_bytes: int = 0
+    dropped_rows: int = 0
+    uncleanable: int = 0
+    """Partitions that the last run could not clean."""
 
     def add_run(self, figures: Any, now_ms: int) -> bool:
         """Take what `logstore compact --json` says of a run; whether no topic failed in it.
@@ -37,12 +41,21 @@ class CompactionCounts:
             return False
         self.records += rows
         self.bytes_in += bytes_in
+        self.cleaned_bytes += _count(figures, "cleaned_bytes")
+        self.dropped_rows += _count(figures, "dropped_rows")
+        self.uncleanable = _count(figures, "uncleanable_partitions")
         if figures.get("errors"):
             self.failed_runs += 1
             return False
         self.good_runs += 1
         self.last_good_ms = now_ms
         return True
+
+
+def _count(figures: Mapping[str, Any], name: str) -> int:
+    """0 also where an older version does not say it."""
+    value = figures.get(name, 0)
+    return value if isinstance(value, int) else 0
 
 
 class Restarts:

@@ -143,11 +143,20 @@ def test_runs_are_counted_and_a_failed_topic_makes_a_failed_run() -> None:
     counts = CompactionCounts()
 
     assert counts.add_run({"rows": 3, "bytes_in": 100, "errors": []}, 5_000)
-    assert not counts.add_run({"rows": 2, "bytes_in": 50, "errors": ["topic t: damaged"]}, 6_000)
+    failed = {"rows": 2, "bytes_in": 50, "errors": ["topic t: damaged"]}
+    cleaned = {"cleaned_bytes": 70, "dropped_rows": 4, "uncleanable_partitions": 1}
+    assert not counts.add_run({**failed, **cleaned}, 6_000)
     for odd in (["no run"], {"rows": None}, {"rows": "3"}, {"bytes_in": [1]}):
         assert not counts.add_run(odd, 7_000)
     assert counts == CompactionCounts(
-        good_runs=1, failed_runs=1, records=5, bytes_in=150, last_good_ms=5_000
+        good_runs=1,
+        failed_runs=1,
+        records=5,
+        bytes_in=150,
+        last_good_ms=5_000,
+        cleaned_bytes=70,
+        dropped_rows=4,
+        uncleanable=1,
     )
 
 
