@@ -1,6 +1,7 @@
 """Spark on logstore: `format("logstore")`, a source that reads the log's objects, and a sink.
 
-    from spark_source import LagListener, configure, create_view, read_topic, table, write_topic
+    from spark_source import LagListener, configure, create_view, latest, read_topic
+    from spark_source import table, write_topic
 
 Spark finds the format without an import of this; these are for convenience.
 """
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_source.lag import LagListener, PartitionLag
+    from spark_source.last_of_keys import latest
     from spark_source.reading import read_topic
     from spark_source.relation import create_view, table
     from spark_source.settings import advice, configure
@@ -20,6 +22,7 @@ __all__ = [
     "advice",
     "configure",
     "create_view",
+    "latest",
     "read_topic",
     "table",
     "write_topic",
@@ -31,6 +34,7 @@ _HOMES = {
     "advice": "settings",
     "configure": "settings",
     "create_view": "relation",
+    "latest": "last_of_keys",
     "read_topic": "reading",
     "table": "relation",
     "write_topic": "writing",
