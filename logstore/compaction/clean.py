@@ -140,7 +140,7 @@ class Cleaning:
         """Clean ends that the table had at that time; none where its log begins later."""
         tables, topic_id = self._session.ports.tables, state.topic.topic_id
         try:
-            version, _ = tables.since(topic_id, time_ms)
+            version, _ = tables.version_and_later(topic_id, time_ms)
             then = None if version is None else tables.snapshot(topic_id, version=version)
         except NotFound:
             return {}

@@ -63,7 +63,7 @@ class RetryingStore:
 
     def create_settled(self, key: str, parts: Sequence[Buffer]) -> None:
         """Create an object whose content its key determines; one that is there is as good."""
-        runner = _CreatingStepRunner(self._store, None, self._rng, None, self._sleep_s)
+        runner = _CreatingStepRunner(self._store, None, self._rng, (), self._sleep_s)
         runner.run(create_parts_settled(key, parts, attempts_max=ATTEMPTS_MAX))
 
     def close(self) -> None:

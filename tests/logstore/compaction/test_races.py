@@ -33,8 +33,10 @@ class Disturbed:
     def commits(self, topic_id: bytes, since_version: int) -> Sequence[CommitFacts]:
         return self._tables.commits(topic_id, since_version)
 
-    def since(self, topic_id: bytes, time_ms: int) -> tuple[int | None, Sequence[CommitFacts]]:
-        return self._tables.since(topic_id, time_ms)
+    def version_and_later(
+        self, topic_id: bytes, time_ms: int
+    ) -> tuple[int | None, Sequence[CommitFacts]]:
+        return self._tables.version_and_later(topic_id, time_ms)
 
     def commit(self, snapshot: Snapshot, commit: TableCommit) -> Snapshot:
         self.commit_count += 1
