@@ -20,8 +20,8 @@ from logstore.formats.staging_keys import SinkBatch
 from logstore.formats.topic_partition import TopicPartition
 
 WINDOW_BYTES = 64 << 20
-PART_BATCHES, PART_BYTES = 1_000, 8 << 20
-"""Some 5 ms of the event loop."""
+PART_BATCHES, PART_BYTES = 1_000, 4 << 20
+"""At most some 8 ms of the event loop, the freezing of a full segment included."""
 GAP_BYTES = 64 * 1024
 """Bytes of others that are read rather than to ask twice."""
 

@@ -5,18 +5,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker.upkeep.trim_task import Trimming
+from broker.upkeep.trim_task import STAGING_PERIOD_S, Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.table_queries import VerifiedEnds
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.partition_row import partition_pk, partition_sk
+from logstore.formats.staging_keys import STAGING
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_partition_row
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from tests.broker.staging import Staging
 from tests.logstore.raised import raised_to
 from tests.logstore.written import NoTables, WrittenLog
 
@@ -59,6 +61,28 @@ def test_a_broker_trims_its_own_chain_and_the_controller_sealed_ones_too(
             found = trims(written)
             assert found[2] > 0
             assert (found[1] > 0) == is_controller
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_controller", [False, True])
+def test_the_controller_sweeps_what_sinks_staged_once_an_hour(is_controller: bool) -> None:
+    async def scenario() -> None:
+        written, clock = WrittenLog(), VirtualClock()
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            found = Staging(log.cluster_id, topic, "sink", created_ms=clock.now_ms())
+            found.small_task({0: [["a"]]})
+            found.put(written.objects)
+            loser = f"{found.sink_batch.prefix}0-8-0"
+            written.objects.create(loser, [b"of a task that lost a race"])
+            trimming = Trimming(log, SETTINGS, lambda: is_controller, NoTables())
+            for elapsed_s, is_swept in ((STAGING_PERIOD_S - 1, False), (1, is_controller)):
+                await clock.sleep_s(elapsed_s)
+                await trimming.trim_once()
+                keys = [info.key for info in written.objects.list(STAGING)]
+                assert (loser not in keys, trimming.swept_count) == (is_swept, int(is_swept))
+                assert found.sink_batch.manifest_key in keys
 
     run(scenario())
 
