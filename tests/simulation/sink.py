@@ -180,6 +180,8 @@ class SinkDriver(Client):
         self.world.seen[f"adopt: {outcome.name}"] += 1
         if outcome in (AdoptOutcome.NOT_LEADER, AdoptOutcome.BUSY):
             return False
+        if outcome is AdoptOutcome.INVALID and self.world.plan.flips_bits:
+            return False  # a read was damaged on its way: the query fails, and is started again
         if outcome not in DONE:
             self.world.violate(f"adopt was answered {outcome.name}: {result.message}")
             return True
