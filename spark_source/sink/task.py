@@ -50,10 +50,12 @@ def write_rows(
     taker: BatchTaker,
     codec: Codec,
     clock: Clock,
+    *,
+    gathered_bytes: int = GATHERED_BYTES,
 ) -> dict[bytes, SinkTopic]:
     """Every row encoded and given to `taker`. Returns the topics that got any, by topic id."""
     topics: dict[bytes, SinkTopic] = {}
-    for rows in gathered(batches):
+    for rows in gathered(batches, gathered_bytes):
         for group in router.route(rows, clock.now_ms()):
             topics[group.topic.topic_id] = group.topic
             encode_group(group, taker, codec)
@@ -79,8 +81,8 @@ def encode_group(group: RoutedRows, taker: BatchTaker, codec: Codec) -> None:
         done += int.from_bytes(batch[_COUNT_AT : _COUNT_AT + 4], "big")
 
 
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order: small batches joined to `GATHERED_BYTES` or more."""
+def gathered(batches: Iterable[pa.RecordBatch], bytes_min: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order: small batches joined to `bytes_min` or more."""
     waiting: list[pa.RecordBatch] = []
     waiting_bytes = 0
     for batch in batches:
@@ -88,7 +90,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             continue
         waiting.append(batch)
         waiting_bytes += batch.nbytes
-        if waiting_bytes >= GATHERED_BYTES:
+        if waiting_bytes >= bytes_min:
             yield from _joined(waiting)
             waiting, waiting_bytes = [], 0
     if waiting:

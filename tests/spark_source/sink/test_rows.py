@@ -20,7 +20,7 @@ from logstore.records.murmur2 import partition_for_key
 from logstore.records.record import Record
 from logstore.staging.topics import SinkTopic
 from spark_source.sink.rows import KEYLESS_RUN_ROWS, RowRouter
-from spark_source.sink.task import write_rows
+from spark_source.sink.task import gathered, write_rows
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -84,7 +84,7 @@ def routed(
     task: int = 1,
     parts: int = 1,
 ) -> Taken:
-    """Rows as Arrow batches, written by one task."""
+    """Rows as `parts` Arrow batches, none of them joined, written by one task."""
     schema = pa.schema([SCHEMA.field(name) for name in columns])
     given = pa.Table.from_pylist(list(rows), schema=schema)
     size = max(1, -(-given.num_rows // parts))
@@ -96,8 +96,17 @@ def routed(
         task,
     )
     taken = Taken()
-    write_rows(given.to_batches(size), router, taken, "lz4", At())
+    write_rows(given.to_batches(size), router, taken, "lz4", At(), gathered_bytes=1)
     return taken
+
+
+def test_small_arrow_batches_are_joined() -> None:
+    given = pa.Table.from_pylist([{"value": b"x" * 100}] * 100).to_batches(3)
+    found = list(gathered(given, 1000))
+
+    assert pa.Table.from_batches(found) == pa.Table.from_batches(given)
+    assert all(1000 <= batch.nbytes < 2000 for batch in found[:-1])
+    assert list(gathered(given[:1], 1 << 20)) == given[:1]
 
 
 rows_strategy = st.lists(
