@@ -35,12 +35,14 @@ class ServedLog:
         create_topic(self.bootstrap, topic, partitions, configs)
 
     def create_once(self, topic: str, partitions: int, **configs: str) -> None:
-        if topic not in self._admin().list_topics(timeout=START_S).topics:
+        admin = self._admin()
+        if topic not in admin.list_topics(timeout=START_S).topics:
             self.create(topic, partitions, **configs)
 
     def recreate(self, topic: str, partitions: int) -> None:
         """Delete a topic, and create another one of its name."""
-        self._admin().delete_topics([topic], request_timeout=START_S)[topic].result(START_S)
+        admin = self._admin()
+        admin.delete_topics([topic], request_timeout=START_S)[topic].result(START_S)
         self.create(topic, partitions)
 
     def grow(self, topic: str, partitions: int) -> None:

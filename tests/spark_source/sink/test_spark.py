@@ -1,6 +1,5 @@
 """The sink in real Spark, against a real broker process: each row once, whatever is repeated."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from logstore.records.murmur2 import partition_for_key
 from spark_source import write_topic
+from tests.spark_source.sink.driver import file_stream
 from tests.spark_source.sink.log import ServedLog, served_log
 
 pytestmark = pytest.mark.spark
@@ -38,22 +38,31 @@ def write(rows: DataFrame, log: ServedLog, topic: str, **options: str) -> None:
     ).save()
 
 
+def add_file(spark: SparkSession, folder: Path, count: int, first: int = 0) -> None:
+    """One more file of rows: a micro-batch of a stream."""
+    numbered(spark, count, first).coalesce(1).write.mode("append").parquet(str(folder))
+
+
 def run_stream(
     spark: SparkSession,
     log: ServedLog,
-    source: str,
+    folder: Path,
     target: str,
     checkpoint: Path,
     options: Mapping[str, str] | None = None,
-    **read_options: str,
 ) -> str:
-    """Copy what a topic has beyond the checkpoint. Returns the id of the query."""
-    rows = (
-        spark.readStream.format("logstore")
-        .options(path=log.url, subscribe=source, startingOffsets="earliest", **read_options)
-        .load()
-        .select("key", "value")
-    )
+    """Write what a folder has beyond the checkpoint. Returns the id of the query."""
+    rows = file_stream(spark, str(folder))
+    return run(rows, log, target, checkpoint, options)
+
+
+def run(
+    rows: DataFrame,
+    log: ServedLog,
+    target: str,
+    checkpoint: Path,
+    options: Mapping[str, str] | None = None,
+) -> str:
     query = write_topic(
         rows,
         log.url,
@@ -132,64 +141,72 @@ def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(
 ) -> None:
     log.create("from", 2)
     log.create("to", 5)
+
+    def copy() -> None:
+        rows = spark.readStream.format("logstore").options(
+            path=log.url, subscribe="from", startingOffsets="earliest", maxOffsetsPerTrigger="600"
+        )
+        run(rows.load().select("key", "value"), log, "to", tmp_path / "c")
+
     write(numbered(spark, 1500), log, "from")
-    run_stream(spark, log, "from", "to", tmp_path / "c", maxOffsetsPerTrigger="600")
+    copy()
     write(numbered(spark, 300, 1500), log, "from")
-    run_stream(spark, log, "from", "to", tmp_path / "c")
+    copy()
 
     assert log.values("to") == values_of(1800)
+
+
+def forget_commits(checkpoint: Path, first: int) -> None:
+    """Put a checkpoint back to where the batches from `first` on were not committed."""
+    for file in (checkpoint / "commits").iterdir():
+        number = file.name.strip(".").split(".")[0]
+        if number.isdecimal() and int(number) >= first:
+            file.unlink()
 
 
 def test_a_checkpoint_restored_to_an_older_copy_doubles_nothing(
     spark: SparkSession, log: ServedLog, tmp_path: Path
 ) -> None:
-    log.create("older-from", 2)
-    log.create("older-to", 2)
-    write(numbered(spark, 900), log, "older-from")
-    run_stream(spark, log, "older-from", "older-to", tmp_path / "c", maxOffsetsPerTrigger="300")
-    for commit in (tmp_path / "c" / "commits").iterdir():
-        if commit.name.strip(".").split(".")[0] in ("1", "2"):
-            commit.unlink()
-    write(numbered(spark, 100, 900), log, "older-from")
-    run_stream(spark, log, "older-from", "older-to", tmp_path / "c", maxOffsetsPerTrigger="300")
+    log.create("older", 2)
+    for number in range(3):
+        add_file(spark, tmp_path / "rows", 300, 300 * number)
+        run_stream(spark, log, tmp_path / "rows", "older", tmp_path / "c")
+    forget_commits(tmp_path / "c", 2)
+    add_file(spark, tmp_path / "rows", 100, 900)
+    run_stream(spark, log, tmp_path / "rows", "older", tmp_path / "c")
 
-    assert log.values("older-to") == values_of(1000)
+    assert log.values("older") == values_of(1000)
 
 
 def test_two_queries_of_one_sink_id_cannot_both_write(
     spark: SparkSession, log: ServedLog, tmp_path: Path
 ) -> None:
-    log.create("shared-from", 1)
-    log.create("shared-to", 1)
-    write(numbered(spark, 10), log, "shared-from")
+    log.create("shared", 1)
+    add_file(spark, tmp_path / "rows", 10)
     options = {"sinkId": "shared"}
-    first = run_stream(spark, log, "shared-from", "shared-to", tmp_path / "a", options)
+    first = run_stream(spark, log, tmp_path / "rows", "shared", tmp_path / "a", options)
 
     with pytest.raises(PySparkException) as error:
-        run_stream(spark, log, "shared-from", "shared-to", tmp_path / "b", options)
+        run_stream(spark, log, tmp_path / "rows", "shared", tmp_path / "b", options)
     assert "another query writes with the same sink id: batch=0" in reason(error)
     assert f"theirs={first}" in reason(error)
-    assert log.values("shared-to") == values_of(10)
+    assert log.values("shared") == values_of(10)
 
 
 def test_a_topic_created_again_ends_the_query_until_its_sink_has_another_id(
     spark: SparkSession, log: ServedLog, tmp_path: Path
 ) -> None:
-    log.create("again-from", 1)
-    log.create("again-to", 1)
-    write(numbered(spark, 10), log, "again-from")
-    run_stream(spark, log, "again-from", "again-to", tmp_path / "c")
-    copy = tmp_path / "older"
-    shutil.copytree(tmp_path / "c", copy)
-    for commit in (copy / "commits").iterdir():
-        commit.unlink()
-    log.recreate("again-to", 1)
+    log.create("again", 1)
+    add_file(spark, tmp_path / "rows", 10)
+    run_stream(spark, log, tmp_path / "rows", "again", tmp_path / "c")
+    forget_commits(tmp_path / "c", 0)
+    log.recreate("again", 1)
 
     with pytest.raises(PySparkException) as error:
-        run_stream(spark, log, "again-from", "again-to", copy)
+        run_stream(spark, log, tmp_path / "rows", "again", tmp_path / "c")
     assert "created again" in reason(error) and "new sinkId" in reason(error)
-    run_stream(spark, log, "again-from", "again-to", copy, {"sinkId": "new"})
-    assert log.values("again-to") == values_of(10)
+    run_stream(spark, log, tmp_path / "rows", "again", tmp_path / "c", {"sinkId": "new"})
+    assert log.values("again") == values_of(10)
 
 
 def test_partitions_added_between_two_writes_lose_and_double_nothing(
@@ -207,13 +224,13 @@ def test_partitions_added_between_two_writes_lose_and_double_nothing(
 def test_at_least_once_sends_by_produce(
     spark: SparkSession, log: ServedLog, tmp_path: Path
 ) -> None:
-    log.create("sent-from", 2)
-    log.create("sent-to", 3)
-    write(numbered(spark, 1000), log, "sent-from", delivery="at-least-once")
-    run_stream(spark, log, "sent-from", "sent-to", tmp_path / "c", {"delivery": "at-least-once"})
+    log.create("sent", 3)
+    options = {"delivery": "at-least-once"}
+    write(numbered(spark, 1000), log, "sent", **options)
+    add_file(spark, tmp_path / "rows", 500, 1000)
+    run_stream(spark, log, tmp_path / "rows", "sent", tmp_path / "c", options)
 
-    assert log.values("sent-from") == values_of(1000)
-    assert log.values("sent-to") == values_of(1000)
+    assert log.values("sent") == values_of(1500)
 
 
 BAD_ROWS = [
