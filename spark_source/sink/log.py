@@ -21,8 +21,11 @@ from logstore.staging.topics import SinkTopic, describe_topics
 from logstore.wiring.open import identity_in, open_objects
 from spark_source.group_commit import addresses_of, registered_brokers
 
-TOPICS_AGE_S_MAX = 30.0
-"""How long a change of a topic may go unnoticed: partitions that are added, limits."""
+TOPICS_AGE_S_MAX = 1.0
+"""How long a change of a topic may go unnoticed: partitions that are added, limits, another life.
+
+A manifest that names a topic by the id of an earlier life can never be committed, so it is short.
+"""
 
 CREATED_WITHIN_S = 5.0
 """How long brokers may not know a topic that another one has created."""

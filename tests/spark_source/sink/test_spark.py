@@ -212,7 +212,7 @@ def test_a_topic_created_again_ends_the_query_until_its_sink_has_another_id(
 def test_partitions_added_between_two_writes_lose_and_double_nothing(
     spark: SparkSession, log: ServedLog
 ) -> None:
-    """Writes may count the partitions of up to 30 s ago."""
+    """A write may count the partitions of a second ago."""
     log.create("grown", 1)
     write(numbered(spark, 100), log, "grown")
     log.grow("grown", 4)
