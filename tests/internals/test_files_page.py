@@ -24,6 +24,7 @@ DECIDE_NOTHING = {
     "broker/groups/decisions/limits.py": "values of settings",
     "broker/groups/decisions/newer_records.py": "keeps bytes as they are",
     "broker/groups/decisions/outcome.py": "values that decisions return",
+    "logstore/protocol/staged_reads.py": "reads of objects that sinks stage",
 }
 FILE = re.compile(r"`([\w./*]+\.py)`")
 ROOM = re.compile(r"`([\w/]+/)`")
