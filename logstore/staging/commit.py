@@ -37,11 +37,6 @@ class CommitReport:
     is_ours: bool
     rows_differ: tuple[int, int] | None
 
-    @property
-    def was_complete(self) -> bool:
-        """Whether everything had been adopted before this commit asked."""
-        return all(one.was_adopted for one in self.adopted.values())
-
 
 class BatchCommitter:
     """Commits batches, one at a time."""
