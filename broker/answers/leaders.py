@@ -3,8 +3,9 @@
 Produce from version 10 and Fetch from version 16 on name the leader, and where it is reached
 (KIP-951), as the registry's rows said last; a leader that is not alive is not named.
 
-A leader names a follower in the consumer's rack (KIP-392) as Kafka's does: one in sync. Here
-a follower says so itself, in its broker row: the chains whose tail it has seen lately and can read.
+A leader names a follower in the consumer's rack (KIP-392) that says in its broker row that it has
+seen the tail of our chain lately. That is stricter than the ISR that Metadata shows, which is every
+replica that is alive (`broker.answers.shown_cluster`).
 A consumer that comes back all the same is served by the leader (`broker.network.referrals`).
 """
 

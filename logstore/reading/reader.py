@@ -113,8 +113,9 @@ class LogReader:
         return self._log.runner.store
 
     def table_rows(self) -> dict[bytes, TableRow]:
-        """The table pointer of every topic that has a table, by topic id. Hints; see
-        `history.delta`.
+        """The table pointer of every topic that has a table, or had one, by topic id.
+
+        Hints: the table's own log is the truth (`formats.table_row`).
         """
         return self._log.runner.run(read_table_rows())
 
@@ -203,9 +204,9 @@ class LogReader:
     ) -> int | None:
         """Offset of the first committed record at or after `timestamp` (ms); None without one.
 
-        Only from `start` on, or log start: what lies below may be in segments no more, and chains
-        that hold nothing else are not looked at. Raises `BelowTrimPoint` where the row lists no
-        epoch range for offsets from there on: these are in the topic's table.
+        Searches offsets from `start` on; from log start without one. Raises `BelowTrimPoint` if
+        that lies below the first epoch range that the row lists: look in the topic's table, where
+        those offsets are unless they are lost.
         """
         first = view.log_start if start is None else start
         return self.offsets_for_time([TimeLookup(key, view.row, timestamp, first, view.end)])[0]
