@@ -53,9 +53,10 @@ class Compactor:
         self._known: dict[bytes, Snapshot] = {}
 
     def run(self, options: RunOptions, wait_s: float = 0.0, watch: Watch = _unwatched) -> Summary:
-        """Raises `Busy` while another compaction run is in progress, after `wait_s`.
+        """Take the compaction lease, waiting up to `wait_s`, and make one run (`run.run_once`).
 
-        See `run.run_once`.
+        `watch` is given the name of each step. Raises `Busy` if another run still has the lease.
+        After an error the next run reads everything again.
         """
         began_s = self._clock.monotonic_s()
         run = RunId(self._clock.now_ms(), secrets.randbits(OWNER_BITS))

@@ -62,8 +62,8 @@ async def forget_ended(
 ) -> int:
     """Have the owner of a chain forget what is `find_forgettable`; how many epoch ranges.
 
-    `led` are the epoch ranges that go on. The list of checkpoints that are deleted is cut, too.
-    Raises `Fenced`, or as store and registry do.
+    `led` are the epoch ranges that go on. Checkpoints that are deleted are taken off the chain's
+    list, too. Raises `Fenced`, or as store and registry do.
     """
     ended = {key: one for key, one in writer.chain.epoch_ranges.items() if key not in led}
     noted = {partition.topic_id for partition in writer.chain.deleted_below}
