@@ -7,7 +7,7 @@ Large ranges are split, small ones of several chains share a task, since a Pytho
 
     segment ranges  → seq ranges: neighbouring seqs of one chain that any segment range needs
             → weights: wanted bytes of each segment, and what its requests cost
-            → tasks of about equal weight, in the order of chain and seq
+            → tasks of about equal weight, in the order of the partitions' offsets
             → each task's own part of every segment range, by offsets
 
 The last step is for a task that comes when its segments are gone: what it was to read is then known
@@ -27,6 +27,7 @@ from operator import attrgetter
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.layout import ChainLayout
+from logstore.reading.sequence import in_order
 from logstore.reading.table_ranges import TableRange, WorkUnit, joined, table_bytes, work_units
 from logstore.reading.tasks import Located, ReadTask, SeqRange
 
@@ -134,11 +135,14 @@ def task_count(
 
 
 def _by_chain(segment_ranges: Iterable[SegmentRange]) -> dict[int, list[SegmentRange]]:
-    by_chain: dict[int, list[SegmentRange]] = {}
-    for segments in sorted(
-        segment_ranges, key=attrgetter("chain", "first_seq", "topic_id", "partition")
-    ):
-        by_chain.setdefault(segments.chain, []).append(segments)
+    """In the order in which one reader takes the chains, so that offsets rise from task to task.
+
+    Partitions that moved to and fro between two brokers leave no such order: a chain comes once.
+    """
+    wanted = sorted(segment_ranges, key=attrgetter("first_seq", "topic_id", "partition"))
+    by_chain: dict[int, list[SegmentRange]] = {run.chain: [] for run in in_order(wanted)}
+    for segments in wanted:
+        by_chain[segments.chain].append(segments)
     return by_chain
 
 

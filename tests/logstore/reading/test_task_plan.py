@@ -141,6 +141,20 @@ def test_a_task_holds_each_partition_in_offset_order(
             assert places == sorted(places)
 
 
+@given(logs(), st.none() | st.integers(1, 40))
+def test_the_offsets_of_a_partition_rise_from_task_to_task(
+    log: tuple[list[SegmentRange], Sizes], tasks_min: int | None
+) -> None:
+    """Also where it moved to an older chain: a sink writes the tasks of a batch in their order."""
+    reached: dict[int, int] = defaultdict(lambda: -1)
+
+    for task in planned(*log, tasks_min=tasks_min):
+        for seq_range in task.seq_ranges:
+            for part in seq_range.segment_ranges:
+                assert part.start >= reached[part.partition]
+                reached[part.partition] = part.end
+
+
 @pytest.mark.slow
 @given(logs(), st.integers(1, 40))
 def test_tasks_weigh_about_the_same(log: tuple[list[SegmentRange], Sizes], tasks_min: int) -> None:
