@@ -41,11 +41,12 @@ def table(figures: Figures) -> Iterator[str]:
     first, *others = figures.contenders
     rivals = others if len(others) <= RIVALS_MAX else []
     width = max(LABEL_WIDTH, 1 + max(map(len, figures.values), default=0))
-    heading = "".join(f"{name:>{COLUMN_WIDTH}}" for name in figures.contenders)
+    column = max(COLUMN_WIDTH, 2 + max(map(len, figures.contenders)))
+    heading = "".join(f"{name:>{column}}" for name in figures.contenders)
     yield f"{'median':{width}}{heading}{RATIO * len(rivals)}".rstrip()
     for figure in figures.values:
         medians = {name: figures.median(figure, name) for name in figures.contenders}
-        line = f"{figure:{width}}" + "".join(map(_cell, medians.values()))
+        line = f"{figure:{width}}" + "".join(_cell(value, column) for value in medians.values())
         line += "".join(_ratio(medians[first], medians[rival]) for rival in rivals)
         yield line.rstrip()
 
@@ -56,8 +57,8 @@ def _ratio(ours: float | None, theirs: float | None) -> str:
     return f"{ours / theirs:{len(RATIO)}.2f}"
 
 
-def _cell(value: float | None) -> str:
+def _cell(value: float | None, width: int) -> str:
     if value is None:
-        return " " * COLUMN_WIDTH
+        return " " * width
     digits = 1 if abs(value) >= 10 else 3
-    return f"{value:{COLUMN_WIDTH},.{digits}f}"
+    return f"{value:{width},.{digits}f}"

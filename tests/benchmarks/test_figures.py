@@ -68,3 +68,12 @@ def test_a_chart_is_drawn_where_some_figures_are_missing(tmp_path: Path) -> None
     draw("case", measured(), path)
 
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_columns_are_as_wide_as_the_names_of_contenders() -> None:
+    names = ("in memory, as moved", "in buckets, cleaned before")
+    figures = Figures(names, {"scan": {name: [1.0] for name in names}})
+    heading, line = table(figures)
+
+    assert "moved  in buckets" in heading
+    assert len(heading) == len(line)
