@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2s
 from typing import TYPE_CHECKING
+
+from logstore.records.digests import DIGEST_BYTES, digests_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DIGEST_BYTES = 16
 ROW_BYTES = 32
 """Memory of one row here, about: digest, offset, unit, and whether it is a tombstone."""
 
@@ -57,15 +57,6 @@ def key_rows(unit: int, keys: pa.Array, offsets: pa.Array, tombstones: pa.Array)
 
     units = pa.repeat(pa.scalar(unit, pa.int32()), len(keys))
     return pa.table([digests_of(keys), offsets, units, tombstones], schema=key_schema())
-
-
-def digests_of(keys: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    packed = b"".join([blake2s(key, digest_size=DIGEST_BYTES).digest() for key in keys.to_pylist()])
-    return pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(DIGEST_BYTES), len(keys), [None, pa.py_buffer(packed)]
-    )
 
 
 def newest_of(rows: pa.Table) -> tuple[pa.Table, pa.Table]:

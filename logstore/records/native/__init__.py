@@ -22,7 +22,7 @@ Sizes = tuple[int, int, int, int, int, int, int, int, int]
 """Rows; null keys, bytes of keys; the same of values; headers, bytes of their names, nulls among
 their values, bytes of these."""
 
-INTERFACE = 5
+INTERFACE = 6
 """Of what the extension offers; one that was built from other sources is not used."""
 
 
@@ -104,6 +104,9 @@ class Codec(Protocol):
 
     def hash_keys(self, count: int, keys: Column, /) -> bytes:
         """An int32 per key: Kafka's hash of it, 31 bits; -1 for a null."""
+
+    def digest_keys(self, count: int, keys: Column, /) -> bytes:
+        """16 bytes per key: its BLAKE2s. A null is an error."""
 
     def gather(self, target: Bytes, source: Bytes, pieces: Bytes, /) -> None:
         """Fill `target` with pieces of `source`."""

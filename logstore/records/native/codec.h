@@ -94,6 +94,10 @@ PyObject *py_gather(PyObject *module, PyObject *arguments);
 
 PyObject *py_hash_keys(PyObject *module, PyObject *arguments);
 
+/* digest.c */
+
+PyObject *py_digest_keys(PyObject *module, PyObject *arguments);
+
 /* memory that Python lends: a column of an Arrow array, as (start, validity, ends, data) */
 
 typedef struct {

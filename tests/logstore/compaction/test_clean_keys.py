@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.compaction.clean_keys import (
-    DIGEST_BYTES,
     by_bucket,
     by_unit,
     decide,
-    digests_of,
     key_rows,
     key_schema,
     newest_of,
@@ -21,6 +19,7 @@ from logstore.compaction.clean_keys import (
 )
 from logstore.compaction.clean_objects import Piece, PieceWriter, decode_piece
 from logstore.errors import Corrupt
+from logstore.records.digests import DIGEST_BYTES, digests_of
 
 
 class Row(NamedTuple):

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from logstore.records import native
 from logstore.records.batch import HEADER_BYTES
+from logstore.records.digests import digests_of
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from tests.logstore.records.strategies import NOW_MS
@@ -172,3 +174,9 @@ def test_two_threads_at_one_decoder_do_no_harm(
         thread.join()
 
     assert codec.TAKEN in outcomes
+
+
+@pytest.mark.usefixtures("codec")
+def test_a_null_has_no_digest() -> None:
+    with pytest.raises(ValueError, match="odd"):
+        digests_of(pa.array([b"a", None], pa.binary()))
