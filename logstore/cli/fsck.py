@@ -27,12 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from logstore.cli.fsck_log import check_log
+    from logstore.cli.fsck_staging import look_at_staging
+    from logstore.ports.clock import SystemClock
     from logstore.wiring.open import open_readable
 
     log = open_readable(options.url, storage_of(options))
     try:
         with progress("checking segments", None) as advance:
             verdict = check_log(log, advance, bodies=options.data)
+        verdict.add_staging(look_at_staging(log, SystemClock(), bodies=options.data))
     finally:
         log.close()
     if options.json:
@@ -78,6 +81,8 @@ def _print(verdict: "Verdict") -> None:
             ("changes of topics never made", counts.never_made),
             ("rows left half done", f"{counts.half_done} (to be cleared away)"),
             ("tables", f"{counts.tables} (files: {counts.table_files})"),
+            ("batches of sinks", f"{counts.manifests} (staged objects: {counts.staged})"),
+            ("staged, in no batch", f"{counts.unnamed} (being written, or to be deleted)"),
         ]
     )
     for what, problems in by_cause(verdict.problems).items():

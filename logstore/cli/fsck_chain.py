@@ -59,6 +59,12 @@ class FsckCounts:
     tables: int = 0
     """Also those of topics that are gone."""
     table_files: int = 0
+    manifests: int = 0
+    """Batches of Spark sinks that a driver has fixed, void ones too."""
+    staged: int = 0
+    """Objects that these name."""
+    unnamed: int = 0
+    """Objects of tasks that stage now, or of attempts that lost."""
     unsummed_entries: dict[str, int] = field(default_factory=dict)
     """By table, entries of its log since the last checkpoint where these are too many: writing
     checkpoints fails there. Nothing is lost; every reader of the table reads all of them."""

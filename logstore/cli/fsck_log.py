@@ -43,6 +43,7 @@ from logstore.protocol.checks import (
 )
 from logstore.protocol.disposal import fate_of, may_drop_rows
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.staging_check import StagingFound
 from logstore.protocol.trim import Needs
 from logstore.protocol.walk import read_checkpoint
 from logstore.wiring.open import ReadableLog
@@ -57,6 +58,13 @@ class Verdict:
 
     counts: FsckCounts
     problems: Sequence[Problem]
+
+    def add_staging(self, found: StagingFound) -> None:
+        """Its problems come last: none of them is about a record of the log."""
+        counts = self.counts
+        counts.manifests, counts.staged = found.manifests, found.objects
+        counts.unnamed = found.unnamed
+        self.problems = [*self.problems, *found.problems]
 
 
 @dataclass(slots=True)

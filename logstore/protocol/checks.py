@@ -48,6 +48,7 @@ class ProblemKind(Enum):
     TABLE_COMMITS = "commit of a table overwritten"
     TABLE_BEHIND = "table behind its table pointer"
     TABLE_CHECKPOINT = "checkpoint of a table's log damaged"
+    STAGING = "staged batch of a sink missing or false"
 
 
 _RESTORE = "stop every broker and run: logstore restore"
@@ -83,6 +84,10 @@ CURES = {
     ProblemKind.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
     ProblemKind.TABLE_CHECKPOINT: (
         "move it away; readers take the entries, the next one has another name"
+    ),
+    ProblemKind.STAGING: (
+        "no record of the log is touched; put the file back from a copy, or write the batch with "
+        "a new sinkId"
     ),
 }
 """Repair of each."""

@@ -80,7 +80,7 @@ def sweep_staging(cluster_id: bytes, grace_ms: int) -> Steps[SweptStaging]:
     yield from _void_abandoned(cluster_id, batches, now_ms, swept)
     found = yield from _read_manifests(cluster_id, batches, now_ms - grace_ms, swept)
     states = yield from _read_states(cluster_id, partitions_in_doubt(found.values()))
-    gone = yield from _deleted_topics({one.topic_id for one in states})
+    gone = yield from deleted_topics({one.topic_id for one in states})
 
     def is_through(partition: TopicPartition, batch: SinkBatch) -> bool:
         sinks = [known[batch.sink] for known in states[partition] if batch.sink in known]
@@ -187,7 +187,7 @@ def _read_states(cluster_id: bytes, wanted: set[TopicPartition]) -> Steps[States
     return states
 
 
-def _deleted_topics(topic_ids: set[bytes]) -> Steps[set[bytes]]:
+def deleted_topics(topic_ids: set[bytes]) -> Steps[set[bytes]]:
     """Those of which a record says that they were deleted: a missing row proves nothing."""
     if not topic_ids:
         return set()
