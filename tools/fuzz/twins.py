@@ -19,6 +19,7 @@ from logstore.records import native
 from logstore.records.arrow import KAFKA_COLUMNS, decode_to_arrow
 from logstore.records.arrow_encode import encode_from_arrow
 from logstore.records.arrow_schema import arrow_schema
+from logstore.records.digests import digests_of
 from logstore.records.lookup import (
     first_record_at_or_after,
     record_with_max_timestamp,
@@ -125,6 +126,8 @@ def _compare_decoding(
 
 
 def _compare_encoding(rng: random.Random, codec: native.Codec, table: pa.Table) -> None:
+    keys = table.column("key").drop_null().combine_chunks()
+    _both(codec, lambda: digests_of(keys).to_pylist(), keys)
     if not table.num_rows:
         return
     start = rng.randrange(table.num_rows)
@@ -227,6 +230,8 @@ def _abuse_columns(rng: random.Random, codec: native.Codec) -> None:
 
     columns = (rng.choice([None, fixed()]), fixed(), *(binary() for _ in range(5)))
     rows = rng.randrange(12)
+    _survive(lambda: codec.hash_keys(rows, binary()))
+    _survive(lambda: codec.digest_keys(rows, binary()))
     _survive(lambda: codec.encode_rows(0, rows, 61 + rng.randrange(99), 0, 0, False, columns))
 
 

@@ -57,3 +57,49 @@ int column_spans(const Column *column, int64_t items)
         return 0;
     return column->valid.buf == NULL || column->valid.len >= (last + 7) / 8;
 }
+
+static int write_each(const Column *keys, int32_t count, size_t width, PerKey write, uint8_t *out)
+{
+    for (int32_t i = 0; i < count; i++) {
+        int32_t at, size;
+        const uint8_t *key = NULL;
+        if (column_slice(keys, i, &at, &size) != OK)
+            return ODD;
+        if (size != IS_NULL) {
+            if ((int64_t)at + size > keys->data.len)
+                return ODD;
+            key = (const uint8_t *)keys->data.buf + at;
+        }
+        if (write(key, size, out + width * (size_t)i) != OK)
+            return ODD;
+    }
+    return OK;
+}
+
+PyObject *for_each_key(PyObject *arguments, size_t width, PerKey write)
+{
+    PyObject *tuple, *written = NULL;
+    Column keys;
+    int count, answer;
+    if (!PyArg_ParseTuple(arguments, "iO", &count, &tuple))
+        return NULL;
+    if (borrow_column(tuple, &keys) < 0)
+        return NULL;
+    if (count < 0 || !column_spans(&keys, count)) {
+        return_column(&keys);
+        return refuse_odd();
+    }
+    written = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)width * count);
+    if (written != NULL) {
+        uint8_t *out = (uint8_t *)PyBytes_AsString(written);
+        Py_BEGIN_ALLOW_THREADS
+        answer = write_each(&keys, count, width, write, out);
+        Py_END_ALLOW_THREADS
+        if (answer != OK) {
+            Py_DECREF(written);
+            written = refuse_odd();
+        }
+    }
+    return_column(&keys);
+    return written;
+}

@@ -110,6 +110,12 @@ int borrow_column(PyObject *tuple, Column *column); /* arrow.c */
 void return_column(Column *column);
 int column_spans(const Column *column, int64_t items); /* whether its buffers hold so many */
 
+/* Writes what stands for a key, which is NULL where there is none; OK, or ODD to refuse it. */
+typedef int (*PerKey)(const uint8_t *key, int32_t size, uint8_t *out);
+
+/* `width` bytes per item of a column of keys; `arguments`: (count, keys) */
+PyObject *for_each_key(PyObject *arguments, size_t width, PerKey write);
+
 static inline int borrow(PyObject *object, Py_buffer *view)
 {
     return PyObject_GetBuffer(object, view, PyBUF_SIMPLE);

@@ -69,8 +69,10 @@ static void compress(uint32_t state[8], const uint8_t *block, uint64_t bytes_so_
         state[i] ^= v[i] ^ v[i + 8];
 }
 
-static void digest(const uint8_t *key, int32_t size, uint8_t *out)
+static int write_digest(const uint8_t *key, int32_t size, uint8_t *out)
 {
+    if (key == NULL)
+        return ODD;
     uint32_t state[8];
     uint8_t last[BLOCK_BYTES] = {0};
     int32_t at = 0;
@@ -83,18 +85,6 @@ static void digest(const uint8_t *key, int32_t size, uint8_t *out)
     compress(state, last, (uint64_t)size, 1);
     for (int i = 0; i < DIGEST_BYTES; i++)
         out[i] = (uint8_t)(state[i / 4] >> 8 * (i % 4));
-}
-
-static int digest_all(const Column *keys, int32_t count, uint8_t *out)
-{
-    for (int32_t i = 0; i < count; i++) {
-        int32_t at, size;
-        if (column_slice(keys, i, &at, &size) != OK || size == IS_NULL)
-            return ODD;
-        if ((int64_t)at + size > keys->data.len)
-            return ODD;
-        digest((const uint8_t *)keys->data.buf + at, size, out + DIGEST_BYTES * (size_t)i);
-    }
     return OK;
 }
 
@@ -102,28 +92,5 @@ static int digest_all(const Column *keys, int32_t count, uint8_t *out)
 PyObject *py_digest_keys(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *tuple, *digests = NULL;
-    Column keys;
-    int count, answer;
-    if (!PyArg_ParseTuple(arguments, "iO", &count, &tuple))
-        return NULL;
-    if (borrow_column(tuple, &keys) < 0)
-        return NULL;
-    if (count < 0 || !column_spans(&keys, count)) {
-        return_column(&keys);
-        return refuse_odd();
-    }
-    digests = PyBytes_FromStringAndSize(NULL, DIGEST_BYTES * (Py_ssize_t)count);
-    if (digests != NULL) {
-        uint8_t *out = (uint8_t *)PyBytes_AsString(digests);
-        Py_BEGIN_ALLOW_THREADS
-        answer = digest_all(&keys, count, out);
-        Py_END_ALLOW_THREADS
-        if (answer != OK) {
-            Py_DECREF(digests);
-            digests = refuse_odd();
-        }
-    }
-    return_column(&keys);
-    return digests;
+    return for_each_key(arguments, DIGEST_BYTES, write_digest);
 }

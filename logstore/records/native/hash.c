@@ -27,19 +27,10 @@ static uint32_t murmur2(const uint8_t *key, int32_t size)
     return state ^ state >> 15;
 }
 
-static int hash_all(const Column *keys, int32_t count, uint8_t *out)
+static int write_hash(const uint8_t *key, int32_t size, uint8_t *out)
 {
-    for (int32_t i = 0; i < count; i++) {
-        int32_t at, size, hash = NO_KEY;
-        if (column_slice(keys, i, &at, &size) != OK)
-            return ODD;
-        if (size != IS_NULL) {
-            if ((int64_t)at + size > keys->data.len)
-                return ODD;
-            hash = (int32_t)(murmur2((const uint8_t *)keys->data.buf + at, size) & 0x7fffffffu);
-        }
-        memcpy(out + 4 * (size_t)i, &hash, sizeof hash);
-    }
+    int32_t hash = key == NULL ? NO_KEY : (int32_t)(murmur2(key, size) & 0x7fffffffu);
+    memcpy(out, &hash, sizeof hash);
     return OK;
 }
 
@@ -47,28 +38,5 @@ static int hash_all(const Column *keys, int32_t count, uint8_t *out)
 PyObject *py_hash_keys(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *tuple, *hashes = NULL;
-    Column keys;
-    int count, answer;
-    if (!PyArg_ParseTuple(arguments, "iO", &count, &tuple))
-        return NULL;
-    if (borrow_column(tuple, &keys) < 0)
-        return NULL;
-    if (count < 0 || !column_spans(&keys, count)) {
-        return_column(&keys);
-        return refuse_odd();
-    }
-    hashes = PyBytes_FromStringAndSize(NULL, 4 * (Py_ssize_t)count);
-    if (hashes != NULL) {
-        uint8_t *out = (uint8_t *)PyBytes_AsString(hashes);
-        Py_BEGIN_ALLOW_THREADS
-        answer = hash_all(&keys, count, out);
-        Py_END_ALLOW_THREADS
-        if (answer != OK) {
-            Py_DECREF(hashes);
-            hashes = refuse_odd();
-        }
-    }
-    return_column(&keys);
-    return hashes;
+    return for_each_key(arguments, sizeof(int32_t), write_hash);
 }
