@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from logstore.cli.chain_view import parsed_key
+from logstore.cli.fsck_again import found_each_time
 from logstore.cli.fsck_chain import FsckCounts, check_chain
 from logstore.cli.fsck_tables import SeenTables, check_tables, end_problems
 from logstore.cli.fsck_topics import DataLocation, check_topics
@@ -48,7 +49,6 @@ from logstore.protocol.trim import Needs
 from logstore.protocol.walk import read_checkpoint
 from logstore.wiring.open import ReadableLog
 
-CHECKS = 3
 _RANKS = {what: rank for rank, what in enumerate(ProblemKind)}
 
 
@@ -77,13 +77,12 @@ class _Findings:
 def check_log(log: ReadableLog, advance: Advance, *, bodies: bool = False) -> Verdict:
     """Raises `Refused` when the registry belongs to another cluster or is not there at all."""
     first = _LogCheck(log, advance, bodies).everything()
-    problems = first.problems
-    for _ in range(CHECKS - 1):
-        if not problems:
-            break
+
+    def look_again(problems: Sequence[Problem]) -> Sequence[Problem]:
         suspects = {epoch for problem in problems for epoch in problem.chains}
-        again = {(p.what, p.where) for p in _LogCheck(log, advance, bodies).only(suspects).problems}
-        problems = [p for p in problems if (p.what, p.where) in again]
+        return _LogCheck(log, advance, bodies).only(suspects).problems
+
+    problems = found_each_time(first.problems, look_again)
     return Verdict(first.counts, sorted(problems, key=lambda problem: _RANKS[problem.what]))
 
 

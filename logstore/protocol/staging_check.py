@@ -7,28 +7,32 @@ A batch that every partition with rows has already needs no object: they are del
 one that is gone or damaged is no problem then. Nor is one of a void manifest, or of one so old that
 leaders refuse it. What no manifest names is counted: a task that stages now, or a lost attempt.
 
+A sink begins a batch when all partitions have the one before. So of each sink its last manifest is
+read, and those that have objects left; a query leaves a manifest for each batch of four weeks, and
+the others are read where every byte is to be checked.
+
 States are read after the objects, up to the end of each chain: a batch that is adopted during the
 check, and then swept, is found adopted. No record that is in the log depends on any of this.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_row import ChainRow
+from logstore.formats.chain_state import ChainState
 from logstore.formats.manifest import Manifest
-from logstore.formats.partition_state import Sink
 from logstore.formats.segment import body_of
 from logstore.formats.staged_object import StagedIndex, StagedRange, StagedRef, batches_of
 from logstore.formats.staging_keys import SinkBatch, place_of
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.adopt_plan import plan_partitions
 from logstore.protocol.checks import Problem, ProblemKind
-from logstore.protocol.metadata import read_partition_rows
 from logstore.protocol.seal import read_chain_row
+from logstore.protocol.sink_states import deleted_topics, sink_states
 from logstore.protocol.staged_reads import read_manifest, read_staged_bytes, read_staged_index
-from logstore.protocol.staging_disposal import group_keys, is_complete, is_over
-from logstore.protocol.staging_sweep import deleted_topics
+from logstore.protocol.staging_disposal import States, group_keys, is_complete, is_over
 from logstore.protocol.steps import Gather, Steps
 from logstore.protocol.walk import read_chain_at, read_on
 
@@ -67,9 +71,14 @@ def check_staging(
         if place_of(key) is None:
             found.problems.append(_problem(ProblemKind.STRANGE_KEY, key, "no sink has this key"))
     doubts: dict[SinkBatch, _Doubt] = {}
-    for batch, stored in group_keys(sizes).items():
+    batches = group_keys(sizes)
+    newest = {batch.sink: batch for batch, stored in batches.items() if stored.has_manifest}
+    for batch, stored in batches.items():
         if not stored.has_manifest:
             found.unnamed += len(stored.objects)
+            continue
+        if not (bodies or stored.objects or batch == newest[batch.sink]):
+            found.manifests += 1
             continue
         manifest = yield from _manifest(cluster_id, batch, found, bodies)
         if manifest is None:
@@ -173,8 +182,7 @@ def _settle(
     cluster_id: bytes, doubts: Mapping[SinkBatch, _Doubt], found: StagingFound
 ) -> Steps[None]:
     wanted = {one for doubt in doubts.values() for one in doubt.manifest.head.rows}
-    states = yield from _read_states(cluster_id, wanted)
-    gone = yield from deleted_topics({one.topic_id for one in wanted})
+    states, gone = yield from _read_known(cluster_id, wanted)
     for batch, doubt in doubts.items():
         lacking = [
             one
@@ -191,31 +199,29 @@ def _settle(
             ]
 
 
-def _read_states(
+def _read_known(
     cluster_id: bytes, wanted: set[TopicPartition]
-) -> Steps[Mapping[TopicPartition, Sequence[Mapping[bytes, Sink]]]]:
-    """The sinks of these partitions at the end of each chain that led them.
+) -> Steps[tuple[States, Collection[bytes]]]:
+    """The sinks of these partitions, and those of their topics that are deleted.
 
-    A chain that cannot be read says nothing; that is a problem of its own, named where chains are
-    checked.
+    Rows and chains that cannot be read say nothing. They are problems of their own, named where
+    rows and chains are checked.
     """
-    states: dict[TopicPartition, list[Mapping[bytes, Sink]]] = {one: [] for one in wanted}
-    if not wanted:
-        return states
-    rows = dict((yield from read_partition_rows()))
-    chains = sorted({ref.chain for one in wanted if one in rows for ref in rows[one].epoch_ranges})
-    for epoch in chains:
-        try:
-            row: ChainRow = yield from read_chain_row(epoch)
-            chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
-            yield from read_on(chain)
-        except (Corrupt, Refused, NotFound):
-            continue
-        for key, epoch_range in chain.epoch_ranges.items():
-            partition = TopicPartition(key.topic_id, key.partition)
-            if partition in states:
-                states[partition].append(epoch_range.state.sinks)
-    return states
+    try:
+        states = yield from sink_states(wanted, partial(_at_its_end, cluster_id))
+        return states, (yield from deleted_topics({one.topic_id for one in wanted}))
+    except Corrupt:
+        return dict.fromkeys(wanted, ()), ()
+
+
+def _at_its_end(cluster_id: bytes, epoch: int) -> Steps[ChainState | None]:
+    try:
+        row: ChainRow = yield from read_chain_row(epoch)
+        chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
+        yield from read_on(chain)
+    except (Corrupt, Refused, NotFound):
+        return None
+    return chain
 
 
 def _problem(what: ProblemKind, where: str, detail: str) -> Problem:

@@ -12,22 +12,20 @@ harm. A pass looks at `BATCHES_MAX` batches with objects, the oldest of each sin
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from logstore.errors import AlreadyExists, Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_row import ChainRow
+from logstore.formats.chain_state import ChainState
 from logstore.formats.manifest import Manifest, ManifestHead, encode_manifest
-from logstore.formats.partition_row import PartitionRow
-from logstore.formats.partition_state import Sink
 from logstore.formats.staged_object import StagedBuilder
 from logstore.formats.staging_keys import STAGING, SinkBatch
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.disposal import Fate
-from logstore.protocol.metadata import read_partition_rows
 from logstore.protocol.seal import read_chain_row
+from logstore.protocol.sink_states import deleted_topics, sink_states
 from logstore.protocol.staged_reads import read_manifest
 from logstore.protocol.staging_disposal import (
     StagedBatchKeys,
-    States,
     group_keys,
     is_abandoned,
     is_complete,
@@ -47,7 +45,6 @@ from logstore.protocol.steps import (
     retried,
 )
 from logstore.protocol.walk import ATTEMPTS_MAX, list_retrying, read_chain_at
-from logstore.protocol.witnesses import read_fates
 
 BATCHES_MAX = 1_000
 DELETED_AT_ONCE = 256
@@ -79,7 +76,8 @@ def sweep_staging(cluster_id: bytes, grace_ms: int) -> Steps[SweptStaging]:
     swept = SweptStaging()
     yield from _void_abandoned(cluster_id, batches, now_ms, swept)
     found = yield from _read_manifests(cluster_id, batches, now_ms - grace_ms, swept)
-    states = yield from _read_states(cluster_id, partitions_in_doubt(found.values()))
+    at_checkpoint = partial(_at_its_checkpoint, cluster_id)
+    states = yield from sink_states(partitions_in_doubt(found.values()), at_checkpoint)
     gone = yield from deleted_topics({one.topic_id for one in states})
 
     def is_through(partition: TopicPartition, batch: SinkBatch) -> bool:
@@ -168,31 +166,11 @@ def _manifest(cluster_id: bytes, batch: SinkBatch, swept: SweptStaging) -> Steps
     return None
 
 
-def _read_states(cluster_id: bytes, wanted: set[TopicPartition]) -> Steps[States]:
-    """The sinks of these partitions in the last checkpoint of each chain that led them."""
-    states: dict[TopicPartition, list[Mapping[bytes, Sink]]] = {one: [] for one in wanted}
-    if not wanted:
-        return states
-    rows: Mapping[TopicPartition, PartitionRow] = dict((yield from read_partition_rows()))
-    chains = sorted({ref.chain for one in wanted if one in rows for ref in rows[one].epoch_ranges})
-    for epoch in chains:
-        row: ChainRow = yield from read_chain_row(epoch)
-        if not row.checkpoint:
-            continue
-        chain = yield from read_chain_at(cluster_id, epoch, row.checkpoint)
-        for key, epoch_range in chain.epoch_ranges.items():
-            partition = TopicPartition(key.topic_id, key.partition)
-            if partition in states and epoch_range.state.sinks:
-                states[partition].append(epoch_range.state.sinks)
-    return states
-
-
-def deleted_topics(topic_ids: set[bytes]) -> Steps[set[bytes]]:
-    """Those of which a record says that they were deleted: a missing row proves nothing."""
-    if not topic_ids:
-        return set()
-    fates = yield from read_fates(topic_ids)
-    return {topic_id for topic_id, found in fates.items() if found.fate is Fate.DELETED}
+def _at_its_checkpoint(cluster_id: bytes, epoch: int) -> Steps[ChainState | None]:
+    row: ChainRow = yield from read_chain_row(epoch)
+    if not row.checkpoint:
+        return None
+    return (yield from read_chain_at(cluster_id, epoch, row.checkpoint))
 
 
 def _delete_old_manifests(

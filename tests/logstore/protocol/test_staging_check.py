@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from logstore.formats.chain_row import CHAIN, chain_sk
+from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.staging_keys import STAGING
 from logstore.objects.memory import MemoryObjects
 from logstore.protocol.checks import ProblemKind
@@ -160,3 +162,49 @@ def test_a_void_manifest_needs_no_object() -> None:
         put_again(objects, it.sink_batch.manifest_key, it.void())
 
     assert run(checked(harm), limit_s=LIMIT_S) == StagingFound(manifests=1, unnamed=1)
+
+
+def test_of_a_sink_its_last_manifest_is_read_and_those_with_objects() -> None:
+    """A query of a batch a second leaves two million of them; `--data` reads all."""
+
+    async def scenario() -> None:
+        written = await swept_log()
+        async with written.life() as log:
+            await written.open(log)
+            first, second = written.stage(), written.stage(1)
+            for one in (first, second):
+                one.put(written.objects)
+            written.objects.delete(key_of(first))
+            spoil(written.objects, first.sink_batch.manifest_key, -5)
+            spoil(written.objects, second.sink_batch.manifest_key, -5)
+        found = check(written)
+        assert [one.where for one in found.problems] == [second.sink_batch.manifest_key]
+        found = check(written, bodies=True)
+        assert [one.where for one in found.problems] == [
+            one.sink_batch.manifest_key for one in (first, second)
+        ]
+
+    run(scenario(), limit_s=LIMIT_S)
+
+
+@pytest.mark.parametrize("what", ["partition", "chain"])
+def test_rows_that_cannot_be_read_say_nothing_of_a_batch(what: str) -> None:
+    """They are named where rows are checked, and what else is found is not lost by it."""
+
+    async def scenario() -> None:
+        written = await swept_log()
+        async with written.life() as log:
+            topic = await written.open(log)
+            found = written.stage().put(written.objects)
+            await written.adopt(log, found)
+            chain = log.epoch
+        written.objects.delete(key_of(found))
+        assert names(check(written)) == []
+        row = (CHAIN, chain_sk(chain))
+        if what == "partition":
+            row = partition_pk(topic.topic_id, 0), partition_sk(topic.topic_id, 0)
+        kept = await written.rows.get(*row)
+        await written.rows.update_if(*row, dict.fromkeys(kept or (), "?"), [], "")
+        assert names(check(written)) == [(ProblemKind.STAGING, OBJECT)]
+
+    run(scenario(), limit_s=LIMIT_S)
