@@ -53,6 +53,7 @@ MUST_BE_SEEN = (
     "chain trimmed",
     # of readers
     "read from a follower",
+    "read from a follower that fell behind",
     "read without a broker",
     "times looked up",
     "clocks differ",
@@ -87,8 +88,8 @@ MUST_BE_SEEN = (
 )
 
 
-SHOW_MOST = (5_339, 5_116, 5_297, 5_371, 5_009, 5_002, 5_008, 5_003, 5_025)
-"""Seeds that showed all of it between them, chosen from 57 for least CPU time; played first.
+SHOW_MOST = (5_339, 5_116, 5_297, 5_371, 5_009, 5_002, 5_008, 5_003, 5_025, 5_022)
+"""Seeds that showed all of it between them, chosen from 60 for least CPU time; played first.
 After a change of the simulated world others may be needed: they are played next."""
 
 
