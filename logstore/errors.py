@@ -21,6 +21,9 @@ lower case, facts follow as key=value, and what to do about it comes last.
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
+
+AnyError = TypeVar("AnyError", bound=BaseException)
 
 
 class LogstoreError(Exception):
@@ -66,3 +69,21 @@ class Refused(LogstoreError): ...
 
 
 class Invalid(LogstoreError): ...
+
+
+def without_frames(error: AnyError) -> AnyError:
+    """`error`, and all that it came from, without tracebacks: where it is handed to another stack.
+
+    Frames keep their variables, sockets and buffers among them, and an error that one of them
+    holds bears it in turn. Only the collector of garbage finds such a cycle, in a broker after
+    minutes or hours (`broker.process.collector`).
+    """
+    chain: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while chain:
+        one = chain.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            chain += (one.__cause__, one.__context__)
+    return error

@@ -9,7 +9,8 @@ later collections:
     everything  when the frozen objects have grown by a quarter, at most once in five minutes:
                 cycles that became garbage when they were old are found here alone
 
-Requests make no cycles (`tests/broker/network/test_garbage.py`), so little is found. They must not:
+Requests of clients make no cycles (`tests/broker/network/test_garbage.py`), nor do those to store
+and registry that fail (`tests/logstore/wiring/test_garbage.py`), so little is found. They must not:
 a cycle of objects that were alive when frozen, such as a Fetch that waits, stays for hours.
 From Python 3.14 on the collector looks at the oldest generation in small steps by itself: there
 objects are frozen once, at the start.

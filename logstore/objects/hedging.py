@@ -72,9 +72,12 @@ class HedgingStore:
                 outcome = await self._attempt_twice(kind, call, delay_s)
         finally:
             self._policy.end(kind, size_bytes, self._clock.monotonic_s() - began_s)
-        if isinstance(outcome, LogstoreError):
-            raise outcome
-        return outcome
+        try:
+            if isinstance(outcome, LogstoreError):
+                raise outcome
+            return outcome
+        finally:
+            del outcome  # an error bears this frame
 
     async def _attempt_twice(
         self, kind: Kind, call: Callable[[], Awaitable[T]], delay_s: float

@@ -192,7 +192,10 @@ class _Bucket:
         error = error_of(answer, doing, key, self._location)
         if isinstance(error, Denied):
             self._credentials.look_again()
-        raise error from None
+        try:
+            raise error from None
+        finally:
+            del error  # it bears this frame
 
     def pages(self, prefix: str) -> "obstore.ListStream[Sequence[obstore.ObjectMeta]]":
         """Pages of keys in the folder of `prefix`; the client lists by whole components only."""

@@ -102,9 +102,9 @@ class RetryingRegistry:
         for failures in count(1):
             try:
                 return await attempt()
-            except Unavailable as error:
+            except Unavailable:
                 if not await self._wait(started_s, failures):
-                    raise error
+                    raise
         raise AssertionError("unreachable")
 
     async def _write(
@@ -114,6 +114,7 @@ class RetryingRegistry:
     ) -> None:
         started_s = self._clock.monotonic_s()
         lost: OutcomeUnknown | None = None
+        last: LogstoreError | None = None
         for failures in count(1):
             try:
                 return await attempt()
@@ -123,12 +124,16 @@ class RetryingRegistry:
                 raise
             except OutcomeUnknown as error:
                 lost = lost or error
-                last: LogstoreError = error
+                last = error
             except (Retryable, Denied) as error:
                 last = error
             if not await self._wait(started_s, failures):
-                raise lost or last
-        raise AssertionError("unreachable")
+                break
+        assert last is not None
+        try:
+            raise lost or last
+        finally:
+            del lost, last  # an error bears this frame
 
     async def _wait(self, started_s: float, failures: int) -> bool:
         """Waits before the next attempt, or answers that there is no time for one."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from logstore.errors import LogstoreError, NotFound
+from logstore.errors import LogstoreError, NotFound, without_frames
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.registry import Registry, Row
@@ -69,11 +69,12 @@ class StepRunner:
             except StopIteration as end:
                 result: T = end.value
                 return result
-            answer, error = None, None
+            finally:
+                answer, error = None, None  # an error that comes back bears this frame
             try:
                 answer = await self._perform(request)
             except LogstoreError as failed:
-                error = failed
+                error = without_frames(failed)
 
     async def _perform(self, request: Request) -> Any:
         match request:
@@ -202,11 +203,12 @@ class BlockingStepRunner:
             except StopIteration as end:
                 result: T = end.value
                 return result
-            answer, error = None, None
+            finally:
+                answer, error = None, None  # an error that comes back bears this frame
             try:
                 answer = self._perform(request)
             except LogstoreError as failed:
-                error = failed
+                error = without_frames(failed)
 
     def _perform(self, request: Request) -> Any:
         match request:

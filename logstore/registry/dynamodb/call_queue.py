@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from logstore.errors import ConditionFailed, LogstoreError, Retryable
+from logstore.errors import ConditionFailed, LogstoreError, Retryable, without_frames
 from logstore.registry.dynamodb.grouping import CallGroupLimits, next_group
 from logstore.registry.dynamodb.requests import Key
 
@@ -49,7 +49,9 @@ class PendingCall(Generic[_Request]):
         """Its answer is what `run` returns or raises."""
         try:
             answer = run()
-        except BaseException as error:  # noqa: BLE001 - the caller's, also a mistake of ours
+        except LogstoreError as error:
+            self.future.set_exception(without_frames(error))
+        except BaseException as error:  # noqa: BLE001 - a mistake of ours
             self.future.set_exception(error)
         else:
             self.future.set_result(answer)
@@ -58,7 +60,7 @@ class PendingCall(Generic[_Request]):
         """Each caller has an error of its own: its traceback is to be the caller's alone."""
         if isinstance(error, LogstoreError) and not isinstance(error, ConditionFailed):
             own = type(error)(str(error))
-            own.__cause__ = error
+            own.__cause__ = without_frames(error)
             error = own
         self.future.set_exception(error)
 

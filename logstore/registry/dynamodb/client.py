@@ -30,7 +30,7 @@ from botocore.exceptions import (
 from botocore.loaders import create_loader
 from botocore.session import Session
 
-from logstore.errors import Denied, Invalid, LogstoreError, Refused, Retryable
+from logstore.errors import Denied, Invalid, LogstoreError, Refused, Retryable, without_frames
 from logstore.registry.dynamodb.errors import lost, refusal
 from logstore.registry.dynamodb.url import TableUrl
 
@@ -92,9 +92,10 @@ class DynamoClient:
             try:
                 answer: Mapping[str, Any] = getattr(client, operation)(**request)
             except ClientError as error:
-                raise refusal(error.response, facts, writes=writes) from error
+                raise refusal(error.response, facts, writes=writes) from without_frames(error)
             except BotoCoreError as error:
-                raise _no_answer(error, f"{facts} error={error}", writes=writes) from error
+                text = f"{facts} error={error}"
+                raise _no_answer(error, text, writes=writes) from without_frames(error)
         return answer
 
     def region(self) -> str | None:

@@ -163,6 +163,7 @@ class DynamoRows:
             return await self._answer(call.future)
         finally:
             call.is_wanted = False
+            del call  # it holds the error, which bears this frame
 
     def _enter(self) -> None:
         if self._closed:
@@ -178,6 +179,8 @@ class DynamoRows:
                 return await asyncio.wrap_future(future)
         except TimeoutError:
             raise _overdue(future, self._timeout_s) from None
+        finally:
+            del future  # it holds the error, which bears this frame
 
     def _ended(self, future: Future[Any]) -> None:
         self._under_way.discard(future)
