@@ -62,6 +62,9 @@ TOPIC_ID = "topicId"
 PARALLELISM = "parallelism"
 """How many tasks the session's executors can run at once. Spark does not tell a Python source."""
 
+PUSH_FILTERS = "pushFilters"
+"""Whether filters narrow the plan. Spark refuses a source that would where its session does not."""
+
 KNOWN = (
     "path",
     "url",
@@ -74,6 +77,7 @@ KNOWN = (
     "minPartitions",
     PARALLELISM,
     "maxRecordsPerPartition",
+    PUSH_FILTERS,
     "failOnDataLoss",
     "includeHeaders",
     "groupIdPrefix",
@@ -124,6 +128,7 @@ class ReadOptions:
     partitions_min: int | None
     parallelism: int | None
     records_max: int | None
+    push_filters: bool
     commit_group: str | None
     bootstrap: str
     without_effect: tuple[str, ...]
@@ -167,6 +172,7 @@ def parse_options(options: Mapping[str, str], mode: Mode) -> ReadOptions:
         partitions_min=positive_of(given, "minPartitions"),
         parallelism=positive_of(given, PARALLELISM),
         records_max=positive_of(given, "maxRecordsPerPartition"),
+        push_filters=boolean_of(given, PUSH_FILTERS, default=False),
         commit_group=_group(given) if mode is Mode.STREAM else None,
         bootstrap=given.get(BOOTSTRAP, ""),
         without_effect=_without_effect(given, mode),
@@ -194,8 +200,10 @@ def _without_effect(given: Mapping[str, str], mode: Mode) -> tuple[str, ...]:
     idle = {name for name in given if name.startswith(CLIENT_PREFIXES)}
     if mode is Mode.BATCH:
         idle |= {name.lower() for name in STREAM_ONLY} & set(given)
-    elif "commitgroup" in given:
-        idle -= {BOOTSTRAP}
+    else:
+        idle |= {PUSH_FILTERS.lower()} & set(given)
+        if "commitgroup" in given:
+            idle -= {BOOTSTRAP}
     return tuple(sorted(_SPELT.get(name, name) for name in idle))
 
 

@@ -14,7 +14,7 @@ its first batch and not the start, and asks for the start again if it replays th
     Should it be replayed, its start is newer than its end, which is nothing to read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
@@ -31,6 +31,7 @@ from logstore.reading.task_plan import (
 from logstore.reading.tasks import ReadTask
 from spark_source.options import ReadOptions
 from spark_source.planning.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
+from spark_source.planning.filters import Condition, later, least_time_ms, narrow
 from spark_source.planning.offsets import (
     Json,
     Position,
@@ -88,19 +89,37 @@ class Progress:
         self._left_out: set[bytes] = set()
         self._pace = TriggerPace(options.offsets_min, options.trigger_delay_s)
 
-    def batch(self) -> Plan:
-        """Everything between where the options start and where they end."""
-        return self._looking_again(self._batch, self._read(known={}))
+    def batch(self, conditions: Sequence[Condition] = ()) -> Plan:
+        """Everything from the options' start to their end that `conditions` may want."""
+        return self._looking_again(
+            lambda extents: self._batch(extents, conditions), self._read(known={})
+        )
 
-    def _batch(self, extents: Extents) -> Plan:
+    def _batch(self, extents: Extents, conditions: Sequence[Condition]) -> Plan:
         start = self._start(extents)
         end = self._place(self._options.ending, extents, "endingOffsets")
         settled = self._settled(end, extents, "endingOffsets")
         check_order(start, settled)
-        plan = self._plan(start, settled)
+        plan = self._plan(*self._narrowed(start, settled, conditions))
         if self._may_hide_deletions and isinstance(self._options.starting, OffsetChoice):
             self._start(self._metadata.look())
         return plan
+
+    def _narrowed(
+        self, start: Position, end: Position, conditions: Sequence[Condition]
+    ) -> tuple[Position, Position]:
+        if not conditions:
+            return start, end
+        begin, end = narrow(start, end, conditions)
+        time_ms = least_time_ms(conditions)
+        if time_ms is None:
+            return begin, end
+        names = {
+            TopicPartition(one.topic_id, one.partition): (one.topic, one.partition)
+            for one in ranges_between(begin, end)
+        }
+        found = self._metadata.offsets_for_times(dict.fromkeys(names, time_ms))
+        return later(begin, end, {names[key]: offset for key, offset in found.items()}), end
 
     def initial(self) -> Json:
         """Where a query without a checkpoint starts; the same however often it is asked."""

@@ -7,9 +7,9 @@ from weakref import WeakSet
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_source.options import PARALLELISM
+from spark_source.options import PARALLELISM, PUSH_FILTERS
 from spark_source.planning.schema import check_columns, ddl_of, types_of
-from spark_source.settings import advice, parallelism_of
+from spark_source.settings import advice, parallelism_of, pushes_filters
 from spark_source.source import FORMAT
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,8 @@ def read_topic(
 
         read_topic(spark, "s3://bucket/log", "orders", startingOffsets="earliest", stream=True)
 
-    Tasks are planned for the executors that the session has now: option `parallelism`.
+    Tasks are planned for the executors that the session has now: option `parallelism`. A batch
+    reads what its filters may want where the session hands them on: option `pushFilters`.
     Once per session it says which settings would make it faster. Raises what Spark raises.
     """
     _advise(spark)
@@ -42,6 +43,8 @@ def read_topic(
     given = {"path": url, "subscribe": names, **(options or {}), **more_options}
     if cores := parallelism_of(spark):
         given.setdefault(PARALLELISM, cores)
+    if not stream and pushes_filters(spark):
+        given.setdefault(PUSH_FILTERS, True)
     reader: Any = spark.readStream if stream else spark.read
     reader = reader.format(FORMAT).options(**{name: _text(value) for name, value in given.items()})
     if columns is not None:

@@ -19,9 +19,11 @@ from logstore.errors import Invalid
 from logstore.history.names import table_key
 from logstore.reading.log_metadata import LogMetadata
 from logstore.stores.location import parse_location
+from spark_source.options import PUSH_FILTERS
 from spark_source.planning.choices import TopicChoice
 from spark_source.planning.pinning import PinnedSnapshot, pin_snapshot
 from spark_source.planning.schema import TABLE_COLUMNS, ddl_of
+from spark_source.settings import pushes_filters
 from spark_source.source import FORMAT
 
 logger = logging.getLogger(__name__)
@@ -104,6 +106,8 @@ class _Relation:
             "startingOffsets": self._json(starts),
             "endingOffsets": self._json(moment.ends),
         }
+        if pushes_filters(self._spark):
+            given[PUSH_FILTERS] = "true"
         reader = self._spark.read.schema(ddl_of(TABLE_COLUMNS)).format(FORMAT)
         return reader.options(**given).load()
 

@@ -33,6 +33,7 @@ SETTINGS = (
         "a Python task costs 11 to 25 ms instead of 50, a micro-batch 110 instead of 150",
     ),
 )
+FILTERS = "spark.sql.python.filterPushdown.enabled"
 SHUFFLE = "spark.sql.shuffle.partitions"
 SHUFFLE_PRESET = "200"
 LOCAL = "local"
@@ -85,6 +86,11 @@ def parallelism_of(spark: SparkSession) -> int | None:
     except (AttributeError, PySparkException):  # Spark Connect has no such thing
         cores = spark.conf.get("spark.default.parallelism", None)
         return None if cores is None else int(cores)
+
+
+def pushes_filters(spark: SparkSession) -> bool:
+    """Whether the session hands filters to Python sources, as a reader that takes them needs it."""
+    return str(spark.conf.get(FILTERS, "false")).lower() == "true"
 
 
 def advice(spark: SparkSession) -> list[str]:

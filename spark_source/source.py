@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from logstore.reading.tasks import ReadTask
     from spark_source.background_commits import BackgroundCommits
+    from spark_source.planning.filters import Condition
     from spark_source.planning.offsets import Json
     from spark_source.progress import Progress
 
@@ -59,7 +60,9 @@ class LogstoreDataSource(DataSource):
         return schema_ddl(headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(parse_options(self.options, Mode.BATCH), _columns_of(schema))
+        options = parse_options(self.options, Mode.BATCH)
+        kind = NarrowedReader if options.push_filters else BatchReader
+        return kind(options, _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return StreamReader(parse_options(self.options, Mode.STREAM), _columns_of(schema))
@@ -95,12 +98,26 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._columns = columns
 
+        self._conditions: tuple[Condition, ...] = ()
+
     def partitions(self) -> Sequence[InputPartition]:
         _warn_without_effect(self._options)
-        return _partitions(self._options, *_progress(self._options).batch())
+        return _partitions(self._options, *_progress(self._options).batch(self._conditions))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition, self._columns)
+
+
+class NarrowedReader(BatchReader):
+    """Reads no more than the filters of its query may want. A class of its own: a session without
+    `spark.sql.python.filterPushdown.enabled` refuses every reader that has this method.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
+        from spark_source.planning.filters import conditions_of
+
+        self._conditions = conditions_of(filters)
+        return filters  # Spark applies all of them to what is read
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -11,8 +11,9 @@ with the reason that users are given; all else is the same. docs/spark-options.m
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from spark_source.settings import FILTERS
 from tests.spark_source.places import Place, Written
-from tests.spark_source.reads import TIME_MS, Reads
+from tests.spark_source.reads import TIME_MS, Reads, found
 from tests.spark_source.reads import as_json as j
 
 Seen = dict[str, object]
@@ -343,6 +344,15 @@ def commit_group(reads: Reads) -> Seen:
     reads.stream(**ORDERS, **EARLIEST, **options)
     reported = reads.groups.group_offsets(group)
     return {"after the last batch": {f"{t}/{p}": offset for (t, p), offset in reported.items()}}
+
+
+def push_filters(reads: Reads) -> Seen:
+    with reads.session(FILTERS, "true"):
+        rows = reads.frame(**ORDERS, pushFilters="true")
+        return {
+            "the same rows": found(rows.where("partition = 1 and offset >= 3")),
+            "tasks for nothing": rows.where("partition = 9").rdd.getNumPartitions(),
+        }
 
 
 def parallelism(reads: Reads) -> Seen:

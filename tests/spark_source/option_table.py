@@ -216,6 +216,18 @@ CASES = (
         is_ours=True,
     ),
     Case(
+        ("pushFilters",),
+        BATCH,
+        "`false`",
+        "plan what the query's filters on `topic`, `partition`, `offset` and `timestamp` (from a "
+        "time on) may want, and nothing else. Spark refuses it in a session without "
+        "`spark.sql.python.filterPushdown.enabled=true`; `read_topic` and `table` give it where "
+        "the session has that",
+        seen.push_filters,
+        {"tasks for nothing": "one; Kafka's source plans all there is, and filters afterwards"},
+        is_ours=True,
+    ),
+    Case(
         ("topicId",),
         BOTH,
         "none",

@@ -3,7 +3,8 @@
 import itertools
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ class Reads:
     def frame(self, *without: str, **options: str) -> DataFrame:
         reader = self.spark.read.format(self.place.format)
         return reader.options(**self._options(options, without)).load()
+
+    @contextmanager
+    def session(self, name: str, value: str) -> Iterator[None]:
+        """With a setting of the session that it does not have otherwise."""
+        self.spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            self.spark.conf.unset(name)
 
     def batch(self, *without: str, **options: str) -> Found:
         return found(self.frame(*without, **options))

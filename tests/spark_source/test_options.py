@@ -49,6 +49,7 @@ def test_names_and_words_may_be_in_any_case(spell: object) -> None:
         "minOffsetsPerTrigger": "5",
         "maxTriggerDelay": "2 Min",
         "maxRecordsPerPartition": "7",
+        "pushFilters": "true",
         "topicId": bytes(range(16)).hex(),
         "commitGroup": "Lag",
         "Kafka.Bootstrap.Servers": "h:9092",
@@ -73,9 +74,10 @@ def test_names_and_words_may_be_in_any_case(spell: object) -> None:
         partitions_min=3,
         parallelism=400,
         records_max=7,
+        push_filters=True,
         commit_group="Lag",
         bootstrap="h:9092",
-        without_effect=("kafka.fetch.max.bytes",),
+        without_effect=("kafka.fetch.max.bytes", "pushFilters"),
     )
 
 

@@ -1,19 +1,26 @@
 """What options make of a query's start, end and batches, without Spark."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, LessThan
 
 from logstore.errors import Invalid, Refused
 from logstore.reading.log_metadata import FEED_INTERVAL_S
 from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode
+from spark_source.planning.filters import conditions_of
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
 from tests.spark_source.progressing import batch, next_of, progress_of, read, timed
 from tests.spark_source.stepped_time import SteppedTime
+
+
+def at_ms(time_ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
 
 
 @pytest.fixture
@@ -208,3 +215,37 @@ def test_a_batch_is_cut_for_the_executors_that_the_query_says_it_has(log: LogOnD
     assert tasks(parallelism="1") == 1
     assert tasks(parallelism="4") == 4
     assert tasks(parallelism="400") == 5, "no task below 8 MiB"
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([EqualTo(("partition",), 1)], [(1, 0), (1, 1)]),
+        ([GreaterThan(("offset",), 2)], [(0, 3), (0, 4)]),
+        ([GreaterThanOrEqual(("timestamp",), at_ms(20))], [(0, 1), (0, 2), (0, 3), (0, 4)]),
+        ([EqualTo(("timestamp_ms",), 25), LessThan(("offset",), 3)], [(0, 2)]),
+        ([EqualTo(("partition",), 7)], []),
+        ([GreaterThan(("timestamp",), at_ms(90))], []),
+    ],
+)
+def test_a_plan_holds_what_filters_may_want(
+    log: LogOnDisk, filters: list[Filter], expected: list[tuple[int, int]]
+) -> None:
+    """Batches are read whole, so each record of partition 0 has one of its own."""
+    log.create_topic("orders", 2)
+    log.append("orders", 0, *(timed(time) for time in (10, 20, 30, 5, 40)))
+    log.append("orders", 1, timed(1), timed(2))
+
+    plan = progress_of(log, Mode.BATCH).batch(conditions_of(filters))
+
+    assert sorted(read(log, plan)) == [("orders", *place) for place in expected]
+
+
+def test_filters_do_not_hide_that_records_are_gone(log: LogOnDisk, tmp_path: Path) -> None:
+    topic_id = log.create_topic("orders", 1)
+    log.append("orders", 0, batch(10))
+    raise_log_start(tmp_path / "log", topic_id, 0, 4)
+    asked = progress_of(log, Mode.BATCH, startingOffsets='{"orders":{"0":2}}')
+
+    with pytest.raises(Refused, match="startingOffsets asks"):
+        asked.batch(conditions_of([GreaterThan(("offset",), 5)]))
