@@ -107,9 +107,7 @@ async def _run(
     try:
         batch = _batch_of(request)
         async with asyncio.timeout(timeout_s):
-            read = await broker.staged_manifests.get(
-                batch, request.manifest_nonce, broker.store_reads
-            )
+            kept = await broker.staged_manifests.get(batch, request.manifest_nonce)
     except TimeoutError:
         for asked, result in unknown:
             _refuse_all(asked, result, AdoptOutcome.BUSY, NOT_DONE)
@@ -121,9 +119,9 @@ async def _run(
         for asked, result in unknown:
             _refuse_all(asked, result, outcome, str(error))
         return
-    await ManifestCopy(broker, batch, placed).run(read, timeout_s)
+    await ManifestCopy(broker, batch, placed).run(kept, timeout_s)
     for asked, result in unknown:
-        await _look_for_topic(broker, call, read, asked, result)
+        await _look_for_topic(broker, call, kept.read, asked, result)
 
 
 def _batch_of(request: AdoptRequest) -> SinkBatch:

@@ -14,6 +14,7 @@ from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
 from broker.answers.services import Work
+from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
@@ -92,7 +93,8 @@ class Broker:
         self.look_ups = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.adoptions = asyncio.Semaphore(ADOPTIONS_MAX)
-        self.staged_manifests = StagedManifests(log.runner, log.cluster_id)
+        self.staged_manifests = StagedManifests(log.runner, log.cluster_id, self.store_reads)
+        self.staged_fronts = StagedFronts(log.runner, log.cluster_id, self.store_reads)
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)
         self.sizes = PartitionSizes(log, self.turns, tables)

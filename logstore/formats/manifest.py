@@ -110,7 +110,7 @@ def encode_manifest(
     return [encode_front(header, _head_entry(packed) + entries, []), *body]
 
 
-def decode_manifest(data: Buffer, batch: SinkBatch, *, cluster_id: bytes) -> Manifest:
+def decode_manifest(data: bytes | memoryview, batch: SinkBatch, *, cluster_id: bytes) -> Manifest:
     """A manifest of which at least front and head are in `data`.
 
     The batches of the body are for `staged_object.batches_of` to check. Raises `Corrupt`, which
@@ -120,12 +120,11 @@ def decode_manifest(data: Buffer, batch: SinkBatch, *, cluster_id: bytes) -> Man
 
 
 def decode_manifest_in_slices(
-    data: Buffer, batch: SinkBatch, *, cluster_id: bytes
+    data: bytes | memoryview, batch: SinkBatch, *, cluster_id: bytes
 ) -> Slices[Manifest]:
     """The same."""
     key = batch.manifest_key
-    header, entries = decode_identified(data, batch, key, cluster_id=cluster_id)
-    yield
+    header, entries = yield from decode_identified(data, batch, key, cluster_id=cluster_id)
     if not entries or entries[0] != Entry(*ENTRY.unpack(_head_entry(b"")))._replace(
         length=entries[0].length, crc=entries[0].crc
     ):
@@ -134,7 +133,7 @@ def decode_manifest_in_slices(
     packed = memoryview(data)[header.body_at : header.body_at + size]
     if len(packed) != size or crc32c(packed) != entries[0].crc:
         raise Corrupt(f"head of a manifest is damaged: key={key} bytes={len(packed)} need={size}")
-    inline = ranges_of(entries[1:], size, header.body_bytes, key)
+    inline = yield from ranges_of(entries[1:], size, header.body_bytes, key)
     yield
     try:
         head = yield from _decode_head(packed)

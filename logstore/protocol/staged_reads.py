@@ -15,7 +15,9 @@ from logstore.protocol.steps import Steps, sliced
 from logstore.protocol.walk import get_retrying
 
 FRONT_GUESS_BYTES = 64 * 1024
-FRONT_BYTES_MAX = 64 << 20
+FRONT_BYTES_MAX = 32 << 20
+"""A task puts its object at 8 MiB; of batches of one small record each, the index has 13 MB."""
+
 MANIFEST_GUESS_BYTES = 256 * 1024
 MANIFEST_BYTES_MAX = 192 << 20
 """Inline batches, and lines for a million staged objects."""
@@ -59,7 +61,8 @@ def read_staged_index(batch: SinkBatch, ref: StagedRef, cluster_id: bytes) -> St
         raise Corrupt(f"index of a staged object too large: key={key} bytes={body_at} need={ref}")
     if len(data) < body_at:
         data += yield from read_staged_bytes(key, len(data), body_at - len(data))
-    return decode_staged(data, batch, ref, cluster_id=cluster_id)
+    front = memoryview(data)[:body_at]
+    return (yield from sliced(decode_staged(front, batch, ref, cluster_id=cluster_id)))
 
 
 def read_staged_bytes(key: str, start: int, length: int) -> Steps[bytes]:

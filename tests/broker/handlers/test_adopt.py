@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from broker.answers.staged_fronts import KEPT_MAX
 from broker.handlers.broker import ADOPTIONS_MAX
 from broker.network.authorizer import Operation
 from logstore.epoch.leader import Leader
@@ -211,6 +212,52 @@ def copy_in_part(
         leader(running, name).adopt(found.sink_batch, part, batches_done=0, batches_total=total)
 
     running.do(copy)
+
+
+# Memory and requests
+
+
+def staged_of_many(running: Running, name: str, count: int) -> Staging:
+    found = staging(running, running.create_topic(name), name)
+    for number in range(count):
+        found.task({0: [[f"{number}"]]})
+    return found.put(running.shared.objects)
+
+
+def test_a_leader_that_was_busy_reads_no_index_again(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adopt_plan, "PART_BATCHES", 1)
+    found = staged_of_many(running, "kept", 10)
+    keys = [ref.name.key(found.sink_batch) for ref in found.objects]
+    settings = running.log.writer._settings
+    running.do(lambda: set_backlog(running, 1))
+    running.hold_store()
+    try:
+        assert outcome(running, found.request(timeout_ms=500))[0] == BUSY
+        assert 0 < leader(running, "kept").log_end < 10
+    finally:
+        running.do(lambda: set_backlog(running, settings.backlog_bytes_max))
+        running.let_store_go()
+    assert outcome(running, found.request()) == (ADOPTED, 0, 10)
+    assert values(running, "kept") == [f"{number}" for number in range(10)]
+    assert max(running.store.reads[key] for key in keys) == 3, "an index, and a body twice"
+    assert running.store.reads[found.sink_batch.manifest_key] == 1
+
+
+def test_of_many_objects_a_leader_keeps_some_indexes_and_reads_each_twice(
+    running: Running,
+) -> None:
+    count = 3 * KEPT_MAX
+    found = staged_of_many(running, "many-objects", count)
+    keys = [ref.name.key(found.sink_batch) for ref in found.objects]
+
+    assert outcome(running, found.request()) == (ADOPTED, 0, count)
+    assert values(running, "many-objects") == [f"{number}" for number in range(count)]
+    assert len(running.broker.staged_fronts.kept) == KEPT_MAX
+    assert max(running.store.reads[key] for key in keys) == 3, "to count, to copy, and a body"
+    assert outcome(running, found.request()) == (ALREADY, 0, count)
+    assert sum(running.store.reads[key] for key in keys) <= 3 * count
 
 
 def test_log_append_time_is_stamped(running: Running) -> None:

@@ -15,6 +15,7 @@ from logstore.formats.staging_keys import place_of
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
 from logstore.records.decode import decode_records
+from logstore.slices import finish
 from logstore.wire.adopt import (
     ADOPT_KEY,
     AdoptOutcome,
@@ -123,7 +124,7 @@ class AdoptingCluster:
         values: list[bytes] = []
         for ref in manifest.head.objects:
             data = self._objects.get(ref.name.key(batch))
-            index = decode_staged(data, batch, ref, cluster_id=self._cluster_id)
+            index = finish(decode_staged(data, batch, ref, cluster_id=self._cluster_id))
             body = memoryview(data)[index.header.body_at :]
             values += _values_of(key, index.ranges, body)
         body = memoryview(self._objects.get(manifest.key))[manifest.header.body_at :]

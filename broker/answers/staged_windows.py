@@ -1,0 +1,85 @@
+"""Reads the bytes of a window of staged batches, and checks them.
+
+All reads of a broker share `store_reads`; records are unpacked in a thread.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from broker.answers.services import Services
+from broker.answers.staged_checks import CheckedPart, ReadPart, check_parts
+from broker.answers.topic_rules import TopicRules
+from logstore.errors import LogstoreError
+from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.adopt_plan import Bite, StagedRead, bytes_of, parts_of, reads_of
+from logstore.protocol.staged_reads import ReadManifest, read_staged_bytes
+
+READS_AT_ONCE = 16
+"""Of one request."""
+
+
+class WindowPart(NamedTuple):
+    partition: TopicPartition
+    checked: CheckedPart | LogstoreError
+    """The error names the object."""
+
+
+async def read_window(
+    broker: Services,
+    bites: Sequence[Bite],
+    read: ReadManifest,
+    rules_of: Callable[[TopicPartition], TopicRules],
+) -> list[WindowPart]:
+    """The parts of a window. Raises as stores do, `Corrupt` where an object is gone."""
+    parts = parts_of(bites)
+    data = await _fetch(broker, bites, read)
+    found = [
+        ReadPart([(bite, data[bite.partition, bite.first]) for bite in part], rules_of(one))
+        for part in parts
+        for one in [part[0].partition]
+    ]
+    created_ms = read.manifest.header.created_ms
+    async with broker.record_checks:
+        checked = await broker.loop.run_in_executor(None, check_parts, found, created_ms)
+    return [
+        WindowPart(part.partition, outcome) for part, outcome in zip(found, checked, strict=True)
+    ]
+
+
+async def _fetch(
+    broker: Services, bites: Sequence[Bite], read: ReadManifest
+) -> dict[tuple[TopicPartition, int], memoryview]:
+    """The bytes of each bite, by its partition and first batch."""
+    reads, numbers = reads_of(bites, read.manifest.key)
+    fetched: dict[int, tuple[memoryview, int]] = {-1: (memoryview(read.data), 0)}
+
+    async def fetch(number: int, one: StagedRead) -> None:
+        steps = read_staged_bytes(one.key, one.start, one.end - one.start)
+        fetched[number] = memoryview(await broker.log.runner.run(steps)), one.start
+
+    await _side_by_side(broker, [fetch(*one) for one in enumerate(reads)])
+    return {
+        (bite.partition, bite.first): bytes_of(bite.source, *fetched[number])
+        for bite, number in zip(bites, numbers, strict=True)
+    }
+
+
+async def _side_by_side(broker: Services, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """All of `work`, some at a time; the first error ends it and is raised."""
+    waiting = iter(work)
+
+    async def take_turns() -> None:
+        for one in waiting:
+            async with broker.store_reads:
+                await one
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(READS_AT_ONCE, len(work))):
+                group.create_task(take_turns())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        for one in waiting:
+            one.close()
