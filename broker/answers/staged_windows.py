@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from broker.answers.services import Services
 from broker.answers.staged_checks import CheckedPart, ReadPart, check_parts
 from broker.answers.topic_rules import TopicRules
-from logstore.errors import LogstoreError
+from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.adopt_plan import Bite, StagedRead, bytes_of, parts_of, reads_of
 from logstore.protocol.staged_reads import ReadManifest, read_staged_bytes
@@ -33,18 +33,38 @@ async def read_window(
 ) -> list[WindowPart]:
     """The parts of a window. Raises as stores do, `Corrupt` where an object is gone."""
     parts = parts_of(bites)
+    checked = await _read_and_check(broker, bites, parts, read, rules_of)
+    damaged = [number for number, outcome in enumerate(checked) if isinstance(outcome, Corrupt)]
+    if damaged:  # that is for good, so it is read once more: it may have come on the way
+        some = [parts[number] for number in damaged]
+        flat = [bite for part in some for bite in part]
+        again = await _read_and_check(broker, flat, some, read, rules_of)
+        for number, outcome in zip(damaged, again, strict=True):
+            checked[number] = outcome
+    return [
+        WindowPart(part[0].partition, outcome) for part, outcome in zip(parts, checked, strict=True)
+    ]
+
+
+async def _read_and_check(
+    broker: Services,
+    bites: Sequence[Bite],
+    parts: Sequence[Sequence[Bite]],
+    read: ReadManifest,
+    rules_of: Callable[[TopicPartition], TopicRules],
+) -> list[CheckedPart | LogstoreError]:
+    """`bites`: those of all parts, neighbours of an object side by side."""
     data = await _fetch(broker, bites, read)
     found = [
-        ReadPart([(bite, data[bite.partition, bite.first]) for bite in part], rules_of(one))
+        ReadPart(
+            [(bite, data[bite.partition, bite.first]) for bite in part],
+            rules_of(part[0].partition),
+        )
         for part in parts
-        for one in [part[0].partition]
     ]
     created_ms = read.manifest.header.created_ms
     async with broker.record_checks:
-        checked = await broker.loop.run_in_executor(None, check_parts, found, created_ms)
-    return [
-        WindowPart(part.partition, outcome) for part, outcome in zip(found, checked, strict=True)
-    ]
+        return await broker.loop.run_in_executor(None, check_parts, found, created_ms)
 
 
 async def _fetch(

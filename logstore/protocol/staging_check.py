@@ -101,7 +101,6 @@ def _manifest(
     key = batch.manifest_key
     try:
         manifest, data = yield from read_manifest(batch, cluster_id)
-        body_of(data, manifest.header)
         if bodies:
             _check_batches(manifest.inline, data, manifest.header.body_at, key)
     except NotFound:

@@ -66,11 +66,13 @@ NOW_MS = SystemClock().now_ms()
 
 
 class HeldStore(MemoryStore):
-    """A store whose creates wait while it is held. It counts ranged reads, by key."""
+    """A store whose creates wait while it is held. It counts ranged reads, and may damage them."""
 
     def __init__(self, objects: MemoryObjects) -> None:
         super().__init__(objects)
         self.reads: Counter[str] = Counter()
+        self.damage: dict[str, Iterator[Callable[[bytes], bytes]]] = {}
+        """By key, how its next ranged reads come; behind the last one, as they are."""
         self._let_go = asyncio.Event()
         self._let_go.set()
 
@@ -80,7 +82,8 @@ class HeldStore(MemoryStore):
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         self.reads[key] += 1
-        return await super().get_range(key, start, length)
+        data = await super().get_range(key, start, length)
+        return next(self.damage.get(key, iter(())), bytes)(data)
 
     def hold(self) -> None:
         self._let_go.clear()

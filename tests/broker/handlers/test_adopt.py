@@ -1,11 +1,10 @@
 """Adopt: a leader copies what tasks of a sink staged, once, in order, or says why not."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from broker.answers.staged_fronts import KEPT_MAX
 from broker.handlers.broker import ADOPTIONS_MAX
 from broker.network.authorizer import Operation
 from logstore.epoch.leader import Leader
@@ -14,7 +13,6 @@ from logstore.formats.keys import segment_key
 from logstore.formats.partition_state import SINK_EXPIRATION_MS
 from logstore.formats.segment import AdoptEnd, EntryKind, decode_front
 from logstore.formats.staging_keys import BATCH_MAX
-from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol import adopt_plan
 from logstore.protocol.sinks import DAY_MS, SINKS_MAX
 from logstore.records.batch import read_header
@@ -214,52 +212,6 @@ def copy_in_part(
     running.do(copy)
 
 
-# Memory and requests
-
-
-def staged_of_many(running: Running, name: str, count: int) -> Staging:
-    found = staging(running, running.create_topic(name), name)
-    for number in range(count):
-        found.task({0: [[f"{number}"]]})
-    return found.put(running.shared.objects)
-
-
-def test_a_leader_that_was_busy_reads_no_index_again(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adopt_plan, "PART_BATCHES", 1)
-    found = staged_of_many(running, "kept", 10)
-    keys = [ref.name.key(found.sink_batch) for ref in found.objects]
-    settings = running.log.writer._settings
-    running.do(lambda: set_backlog(running, 1))
-    running.hold_store()
-    try:
-        assert outcome(running, found.request(timeout_ms=500))[0] == BUSY
-        assert 0 < leader(running, "kept").log_end < 10
-    finally:
-        running.do(lambda: set_backlog(running, settings.backlog_bytes_max))
-        running.let_store_go()
-    assert outcome(running, found.request()) == (ADOPTED, 0, 10)
-    assert values(running, "kept") == [f"{number}" for number in range(10)]
-    assert max(running.store.reads[key] for key in keys) == 3, "an index, and a body twice"
-    assert running.store.reads[found.sink_batch.manifest_key] == 1
-
-
-def test_of_many_objects_a_leader_keeps_some_indexes_and_reads_each_twice(
-    running: Running,
-) -> None:
-    count = 3 * KEPT_MAX
-    found = staged_of_many(running, "many-objects", count)
-    keys = [ref.name.key(found.sink_batch) for ref in found.objects]
-
-    assert outcome(running, found.request()) == (ADOPTED, 0, count)
-    assert values(running, "many-objects") == [f"{number}" for number in range(count)]
-    assert len(running.broker.staged_fronts.kept) == KEPT_MAX
-    assert max(running.store.reads[key] for key in keys) == 3, "to count, to copy, and a body"
-    assert outcome(running, found.request()) == (ALREADY, 0, count)
-    assert sum(running.store.reads[key] for key in keys) <= 3 * count
-
-
 def test_log_append_time_is_stamped(running: Running) -> None:
     topic = running.create_topic("stamped", configs={"message.timestamp.type": "LogAppendTime"})
     found = staging(running, topic, "stamped")
@@ -324,59 +276,6 @@ def test_a_manifest_that_is_not_there_is_refused(running: Running) -> None:
     found = staging(running, topic, "nothing")
 
     assert found.sink_batch.manifest_key in refusal(running, found.request(), INVALID)
-
-
-Damage = Callable[[Staging], None]
-
-
-def gone(found: Staging) -> None:
-    """An object is not there; the manifest names it."""
-    manifest = found.manifest()
-    found.objects.popitem()
-    found.manifest = lambda head=None: manifest  # type: ignore[method-assign]
-
-
-def cut_short(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref] = data[:-1]
-
-
-def other_nonce(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref._replace(nonce=b"o" * 16)] = data
-
-
-def other_size(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref._replace(size_bytes=ref.size_bytes - 1)] = data
-
-
-def other_count(found: Staging) -> None:
-    partition = TopicPartition(found.topic.topic_id, 0)
-    found.rows[partition] += 1
-
-
-def wrong_batch(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref] = data[:-1] + bytes([data[-1] ^ 1])
-
-
-@pytest.mark.parametrize(
-    "damage", [gone, cut_short, other_nonce, other_size, other_count, wrong_batch]
-)
-def test_staging_that_lies_is_refused_before_anything_is_appended(
-    running: Running, damage: Damage
-) -> None:
-    name = f"lies-{damage.__name__}".replace("_", "-")
-    topic = running.create_topic(name)
-    found = staging(running, topic, name)
-    found.task({0: [["a"]]})
-    found.task({0: [["b"], ["c"]]})
-    damage(found)
-    found.put(running.shared.objects)
-
-    assert found.sink_batch.prefix in refusal(running, found.request(), INVALID)
-    assert leader(running, name).log_end == 0
 
 
 def test_records_that_the_topic_refuses_are_refused(running: Running) -> None:
