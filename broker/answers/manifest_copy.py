@@ -240,11 +240,11 @@ class ManifestCopy:
         if done < part.first:
             one.refuse(AdoptOutcome.BUSY, f"batches before these are missing: done={done}")
             return
-        rules = self.broker.rules(one.topic)
+        rules, batches = self.broker.rules(one.topic), part.batches[done - part.first :]
         try:
             one.leader.adopt(
                 self.batch,
-                part.batches[done - part.first :],
+                batches,
                 batches_done=done,
                 batches_total=batches_total,
                 append_time_ms=self.broker.stamps.now_ms() if rules.stamps_append_time else None,
@@ -252,6 +252,7 @@ class ManifestCopy:
         except LogstoreError as error:
             one.refuse_for(error)
             return
+        self.broker.adopt_counts.note_copied(len(batches), sum(len(data) for data, _ in batches))
         one.is_copied_here = True
         self._batches_done(one, batches_total)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.fetch_sessions import FetchSessions
@@ -63,6 +64,7 @@ class Services(Protocol):
     """How many requests may copy staged batches at once, each a window of them."""
     staged_manifests: StagedManifests
     staged_fronts: StagedFronts
+    adopt_counts: AdoptCounts
     changes: asyncio.Semaphore
     """How many requests may change topics at once."""
     begun: asyncio.Semaphore

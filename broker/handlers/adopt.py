@@ -68,6 +68,7 @@ async def _adopt(broker: Services, call: Call, request: AdoptRequest) -> None:
             placed += _place(broker, call, topic, asked, result)
     await _run(broker, call, request, placed, unknown)
     await _doubt(broker, response)
+    broker.adopt_counts.note_answer(response.topics)
     call.answer(response)
 
 

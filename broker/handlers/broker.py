@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
 
+from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.fetch_sessions import FetchSessions
@@ -95,6 +96,7 @@ class Broker:
         self.adoptions = asyncio.Semaphore(ADOPTIONS_MAX)
         self.staged_manifests = StagedManifests(log.runner, log.cluster_id, self.store_reads)
         self.staged_fronts = StagedFronts(log.runner, log.cluster_id, self.store_reads)
+        self.adopt_counts = AdoptCounts()
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)
         self.sizes = PartitionSizes(log, self.turns, tables)
