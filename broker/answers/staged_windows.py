@@ -1,6 +1,7 @@
 """Reads the bytes of a window of staged batches, and checks them.
 
-All reads of a broker share `store_reads`; records are unpacked in a thread.
+All reads of a broker share `store_reads`. A window has thousands of bites, so what is done for each
+of them is done in a thread.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ async def read_window(
     rules_of: Callable[[TopicPartition], TopicRules],
 ) -> list[WindowPart]:
     """The parts of a window. Raises as stores do, `Corrupt` where an object is gone."""
-    parts = parts_of(bites)
+    parts = await broker.loop.run_in_executor(None, parts_of, bites)
     checked = await _read_and_check(broker, bites, parts, read, rules_of)
     damaged = [number for number, outcome in enumerate(checked) if isinstance(outcome, Corrupt)]
     if damaged:  # that is for good, so it is read once more: it may have come on the way
@@ -54,35 +55,40 @@ async def _read_and_check(
     rules_of: Callable[[TopicPartition], TopicRules],
 ) -> list[CheckedPart | LogstoreError]:
     """`bites`: those of all parts, neighbours of an object side by side."""
-    data = await _fetch(broker, bites, read)
-    found = [
-        ReadPart(
-            [(bite, data[bite.partition, bite.first]) for bite in part],
-            rules_of(part[0].partition),
-        )
-        for part in parts
-    ]
+    loop, key = broker.loop, read.manifest.key
+    reads, numbers = await loop.run_in_executor(None, reads_of, bites, key)
+    fetched = await _fetch(broker, reads)
+    fetched[-1] = memoryview(read.data), 0
+    rules = [rules_of(part[0].partition) for part in parts]
     created_ms = read.manifest.header.created_ms
+
+    def check() -> list[CheckedPart | LogstoreError]:
+        data = {
+            (bite.partition, bite.first): bytes_of(bite.source, *fetched[number])
+            for bite, number in zip(bites, numbers, strict=True)
+        }
+        found = [
+            ReadPart([(bite, data[bite.partition, bite.first]) for bite in part], one)
+            for part, one in zip(parts, rules, strict=True)
+        ]
+        return check_parts(found, created_ms)
+
     async with broker.record_checks:
-        return await broker.loop.run_in_executor(None, check_parts, found, created_ms)
+        return await loop.run_in_executor(None, check)
 
 
 async def _fetch(
-    broker: Services, bites: Sequence[Bite], read: ReadManifest
-) -> dict[tuple[TopicPartition, int], memoryview]:
-    """The bytes of each bite, by its partition and first batch."""
-    reads, numbers = reads_of(bites, read.manifest.key)
-    fetched: dict[int, tuple[memoryview, int]] = {-1: (memoryview(read.data), 0)}
+    broker: Services, reads: Sequence[StagedRead]
+) -> dict[int, tuple[memoryview, int]]:
+    """The bytes of each read by its number, and where in their object they begin."""
+    fetched: dict[int, tuple[memoryview, int]] = {}
 
     async def fetch(number: int, one: StagedRead) -> None:
         steps = read_staged_bytes(one.key, one.start, one.end - one.start)
         fetched[number] = memoryview(await broker.log.runner.run(steps)), one.start
 
     await _side_by_side(broker, [fetch(*one) for one in enumerate(reads)])
-    return {
-        (bite.partition, bite.first): bytes_of(bite.source, *fetched[number])
-        for bite, number in zip(bites, numbers, strict=True)
-    }
+    return fetched
 
 
 async def _side_by_side(broker: Services, work: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -32,6 +32,7 @@ from logstore.formats.staged_object import (
     LeaderOf,
     StagedBuilder,
     StagedRange,
+    StagedRanges,
     StagedRef,
     decode_identified,
     one_leader,
@@ -82,7 +83,7 @@ class Manifest:
     key: str
     header: Header
     head: ManifestHead
-    inline: Sequence[StagedRange]
+    inline: StagedRanges
     """Batches in the body of the manifest itself."""
 
     @property

@@ -4,9 +4,14 @@ Packed, an entry takes 96 bytes of memory; as an `Entry`, some 500.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from struct import Struct
+from typing import Any, overload
 
 from logstore.formats.segment import ENTRY, ENTRY_BYTES, Entry
+from logstore.formats.topic_partition import TopicPartition
+
+_PARTITION = Struct(">4xi16s")
+"""The start of an entry: kind, flags and place are left out."""
 
 
 class PackedEntries(Sequence[Entry]):
@@ -38,5 +43,15 @@ class PackedEntries(Sequence[Entry]):
         return Entry._make(ENTRY.unpack_from(self._packed, (self._start + number) * ENTRY_BYTES))
 
     def __iter__(self) -> Iterator[Entry]:
+        return map(Entry._make, self.tuples())
+
+    def partition_of(self, number: int) -> TopicPartition:
+        partition, topic_id = _PARTITION.unpack_from(
+            self._packed, (self._start + number) * ENTRY_BYTES
+        )
+        return TopicPartition(topic_id, partition)
+
+    def tuples(self) -> Iterator[tuple[Any, ...]]:
+        """The fields of each."""
         view = memoryview(self._packed)[self._start * ENTRY_BYTES : self._end * ENTRY_BYTES]
-        return map(Entry._make, ENTRY.iter_unpack(view))
+        return ENTRY.iter_unpack(view)

@@ -14,9 +14,10 @@ A leader stamps its own. A partition's batches are one range of the body, and th
 leader are mostly one range too.
 """
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from logstore.errors import Corrupt, Invalid, LogstoreError, Refused
 from logstore.formats.packed_entries import PackedEntries
@@ -75,10 +76,54 @@ class StagedRange(NamedTuple):
         return self.entries[-1].last_offset + 1
 
 
+class StagedRanges(Sequence[StagedRange]):
+    """The ranges of a body, in its order; each partition once. Made when they are looked at: a
+    thousand objects in memory for each index are a burden on the garbage collector."""
+
+    __slots__ = ("_ends", "_entries", "_rows")
+
+    def __init__(self, entries: PackedEntries) -> None:
+        self._entries = entries
+        self._ends = array("I")
+        self._rows = array("Q")
+
+    def add(self, end: int, row_count: int) -> None:
+        """The next range, of the entries up to number `end`."""
+        self._ends.append(end)
+        self._rows.append(row_count)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, at: int) -> StagedRange: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[StagedRange]: ...
+
+    def __getitem__(self, at: int | slice) -> StagedRange | Sequence[StagedRange]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        number = at if at >= 0 else len(self) + at
+        if not 0 <= number < len(self):
+            raise IndexError(at)
+        start = self._start_of(number)
+        entries = self._entries[start : self._ends[number]]
+        return StagedRange(self._entries.partition_of(start), entries)
+
+    def counts(self, start: int, end: int) -> Iterator[tuple[TopicPartition, int, int]]:
+        """Partition, rows and batches of ranges [start, end), or of those that there are."""
+        begin = self._start_of(start)
+        for last, rows in zip(self._ends[start:end], self._rows[start:end], strict=True):
+            yield self._entries.partition_of(begin), rows, last - begin
+            begin = last
+
+    def _start_of(self, number: int) -> int:
+        return self._ends[number - 1] if number else 0
+
+
 class StagedIndex(NamedTuple):
     header: Header
-    ranges: Sequence[StagedRange]
-    """In the order of the body; each partition once."""
+    ranges: StagedRanges
 
 
 @dataclass(slots=True)
@@ -217,37 +262,41 @@ def decode_identified(
     return header, PackedEntries(bytes(index), 0, header.entry_count)
 
 
-def ranges_of(entries: PackedEntries, start: int, end: int, key: str) -> Slices[list[StagedRange]]:
+def ranges_of(entries: PackedEntries, start: int, end: int, key: str) -> Slices[StagedRanges]:
     """The partitions of a body that batches fill from `start` to `end`.
 
     Raises `Corrupt`, or `Refused` for an entry that this version does not know.
     """
-    ranges: list[StagedRange] = []
-    seen: set[TopicPartition] = set()
-    topic_id, number, first, next_offset = b"", -1, 0, 0
-    position = start
-    for at, entry in enumerate(entries):
-        if entry.partition != number or entry.topic_id != topic_id:
+    ranges, seen = StagedRanges(entries), set[tuple[bytes, int]]()
+    topic_id, number, next_offset, position, at = b"", -1, 0, start, -1
+    for at, (
+        kind, flags, place, partition, topic, leader_epoch, length, found_at, base, last,
+        producer, producer_epoch, sequence, _, largest_at, count, crc
+    ) in enumerate(entries.tuples()):  # fmt: skip
+        if partition != number or topic != topic_id:
             if at:
-                ranges.append(StagedRange(TopicPartition(topic_id, number), entries[first:at]))
-            topic_id, number, first, next_offset = entry.topic_id, entry.partition, at, 0
-            partition = TopicPartition(topic_id, number)
-            if partition in seen:
-                raise Corrupt(f"partition lies in two ranges: {_where(key, at, entry)}")
-            seen.add(partition)
-        if entry.position != position or not _is_plain(entry, next_offset):
-            if entry.kind not in KNOWN_KINDS:
-                raise Refused(f"entry of an unknown kind: {_where(key, at, entry)}; upgrade")
-            raise Corrupt(f"bad entry of a staged object: {_where(key, at, entry)}")
-        position += entry.length
-        next_offset = entry.last_offset + 1
+                ranges.add(at, next_offset)
+            topic_id, number, next_offset = topic, partition, 0
+            if (topic, partition) in seen:
+                raise Corrupt(f"partition lies in two ranges: {_where(key, at, entries[at])}")
+            seen.add((topic, partition))
+        if (
+            found_at != position or base != next_offset or last != base + count - 1 or count <= 0
+            or kind != EntryKind.BATCH or flags or place or crc or partition < 0
+            or leader_epoch != _NO_LEADER_EPOCH or producer != -1 or producer_epoch != -1
+            or sequence != -1 or largest_at != -1
+        ):  # fmt: skip
+            if kind not in KNOWN_KINDS:
+                raise Refused(f"unknown kind of entry: {_where(key, at, entries[at])}; upgrade")
+            raise Corrupt(f"bad entry of a staged object: {_where(key, at, entries[at])}")
+        position += length
+        next_offset = last + 1
         if at % _SLICE_ENTRIES == _SLICE_ENTRIES - 1:
             yield
     if position != end:
         raise Corrupt(f"bytes of no batch in a staged object: key={key} at={position} end={end}")
-    if len(entries):
-        partition = TopicPartition(topic_id, number)
-        ranges.append(StagedRange(partition, entries[first : len(entries)]))
+    if at >= 0:
+        ranges.add(at + 1, next_offset)
     return ranges
 
 
@@ -293,23 +342,6 @@ def _entry(partition: TopicPartition, header: BatchHeader, base_offset: int) -> 
         max_timestamp_offset=-1,
         record_count=header.record_count,
         crc=0,
-    )
-
-
-def _is_plain(entry: Entry, base_offset: int) -> bool:
-    """Whether an entry says what `_entry` says of some batch at `base_offset`."""
-    return (
-        entry.kind == EntryKind.BATCH
-        and entry.flags == 0
-        and entry.place == 0
-        and entry.partition >= 0
-        and entry.leader_epoch == _NO_LEADER_EPOCH
-        and entry.base_offset == base_offset
-        and entry.record_count > 0
-        and entry.last_offset == base_offset + entry.record_count - 1
-        and (entry.producer_id, entry.producer_epoch, entry.base_sequence) == (-1, -1, -1)
-        and entry.max_timestamp_offset == -1
-        and entry.crc == 0
     )
 
 

@@ -225,7 +225,7 @@ def test_an_ordinary_segment_is_no_staged_object() -> None:
 
 
 def test_an_object_without_batches_is_read() -> None:
-    assert decoded(frozen(StagedBuilder(), lambda _: 0)).ranges == []
+    assert not decoded(frozen(StagedBuilder(), lambda _: 0)).ranges
 
 
 def test_places_are_refused() -> None:
