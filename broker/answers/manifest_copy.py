@@ -54,6 +54,8 @@ class AdoptTarget:
     is_decided: bool = False
     """Nothing more is copied; the outcome may wait for a commit."""
     is_copied_here: bool = False
+    batches_done: int = 0
+    """Of the batch, as the leader judged last."""
 
     def refuse(self, outcome: AdoptOutcome, message: str) -> None:
         self.is_decided = True
@@ -100,6 +102,9 @@ class ManifestCopy:
             for one in self._left():
                 one.refuse_for(error)
         self._settle()
+        for one in self.placed:
+            if one.result.outcome == AdoptOutcome.BUSY:
+                one.result.progress = kept.counts.objects_done + one.batches_done
 
     async def _adopt(self, kept: KeptManifest) -> None:
         self._judge(kept.read)
@@ -147,6 +152,7 @@ class ManifestCopy:
             one.refuse_for(error)
             return None
         if isinstance(verdict, CopyFrom):
+            one.batches_done = verdict.batches_done
             return verdict.batches_done
         if isinstance(verdict, SinkRefusal):
             where = f"key={self.batch.manifest_key} partition={one.partition.partition}"

@@ -76,8 +76,8 @@ SINK_OPTIONS = (
         "adopt.timeout",
         BOTH,
         f"`{DEFAULT_ADOPT_TIMEOUT}`",
-        "how long a batch waits for leaders before the query fails. Started again, it goes on with "
-        "the batch",
+        "how long a batch waits for leaders that do no more of it before the query fails. Started "
+        "again, it goes on with the batch",
     ),
     SinkOption(
         BOOTSTRAP,

@@ -12,7 +12,7 @@ from logstore.protocol import adopt_plan
 from logstore.wire.adopt import AdoptOutcome
 from tests.broker.handlers.test_adopt import leader, set_backlog
 from tests.broker.running import Running
-from tests.broker.staging import Staging, outcome, refusal, staging, values
+from tests.broker.staging import Staging, adopt, outcome, refusal, staging, values
 
 ADOPTED, ALREADY, INVALID = AdoptOutcome.ADOPTED, AdoptOutcome.ALREADY, AdoptOutcome.INVALID
 BUSY = AdoptOutcome.BUSY
@@ -133,8 +133,10 @@ def test_a_leader_that_was_busy_reads_no_index_again(
     running.do(lambda: set_backlog(running, 1))
     running.hold_store()
     try:
-        assert outcome(running, found.request(timeout_ms=500))[0] == BUSY
-        assert 0 < leader(running, "kept").log_end < 10
+        (result,) = adopt(running, found.request(timeout_ms=500))
+        copied = leader(running, "kept").log_end
+        assert 0 < copied < 10
+        assert (result.outcome, result.progress) == (BUSY, 10 + copied), "counted, and copied"
     finally:
         running.do(lambda: set_backlog(running, settings.backlog_bytes_max))
         running.let_store_go()

@@ -49,6 +49,8 @@ class AdoptingCluster:
         self.after: Hook = nothing
         self.outcomes: list[AdoptOutcome] = []
         """Answered in place of the truth, one per partition asked for, until none is left."""
+        self.progress: list[int] = []
+        """Said with these outcomes, as long as there is any."""
         self.requests: list[str] = []
         self.leader_of: Callable[[TopicPartition], int] = lambda one: one.partition % 2
         self.partitions = 4
@@ -102,7 +104,10 @@ class AdoptingCluster:
         self, broker: int, key: TopicPartition, manifest: Manifest
     ) -> AdoptPartitionResult:
         if self.outcomes:
-            return AdoptPartitionResult(key.partition, self.outcomes.pop(0), message="as scripted")
+            progress = self.progress.pop(0) if self.progress else -1
+            return AdoptPartitionResult(
+                key.partition, self.outcomes.pop(0), message="as scripted", progress=progress
+            )
         if key.topic_id not in self.topics.values():
             return AdoptPartitionResult(key.partition, AdoptOutcome.UNKNOWN_TOPIC_ID)
         if self.leader_of(key) != broker:

@@ -270,6 +270,26 @@ def test_leaders_that_stay_busy_end_the_batch_in_time() -> None:
         query.commit(0)
 
 
+def test_leaders_that_do_more_each_time_are_not_given_up() -> None:
+    query = Query()
+    count = 300
+    query.cluster.outcomes = [AdoptOutcome.BUSY] * count
+    query.cluster.progress = [1 + number for number in range(count)]
+    query.commit(0)
+
+    assert query.logs() == query.wanted([0])
+
+
+def test_leaders_that_only_say_how_far_they_are_are_given_up() -> None:
+    query = Query()
+    query.cluster.outcomes = [AdoptOutcome.BUSY] * 10_000
+    query.cluster.progress = [7] * 10_000
+
+    with pytest.raises(Retryable, match="timeout_s=120"):
+        query.commit(0)
+    assert query.time.passed_s <= 130
+
+
 def test_no_broker_that_is_known_is_said() -> None:
     with pytest.raises(Retryable, match="no broker is known; is one running"):
         Query().commit(0, find_brokers=list)
