@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from broker.answers.kept_reads import KeptReads
+from broker.network.turns import Turns
 from logstore.errors import LogstoreError
 from logstore.formats.staged_object import StagedIndex, StagedRef
 from logstore.formats.staging_keys import SinkBatch
@@ -28,8 +29,13 @@ Visit = Callable[[StagedRef, StagedIndex], Awaitable[bool]]
 
 class StagedFronts:
     def __init__(
-        self, runner: StepRunner, cluster_id: bytes, store_reads: asyncio.Semaphore
+        self,
+        runner: StepRunner,
+        cluster_id: bytes,
+        store_reads: asyncio.Semaphore,
+        turns: Turns,
     ) -> None:
+        self._turns = turns
         self._runner = runner
         self._cluster_id = cluster_id
         self._store_reads = store_reads
@@ -55,7 +61,7 @@ class StagedFronts:
         begun = 0
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _ in refs:
+                async for _ in self._turns.share(refs):  # those that are kept are there at once
                     while begun < len(refs) and len(waiting) < at_once():
                         ref = refs[begun]
                         get = outcome_of(self.kept.get((batch, ref)))

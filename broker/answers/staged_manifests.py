@@ -15,8 +15,8 @@ from logstore.runners.step_runner import StepRunner
 
 KEPT_MAX = 64
 KEPT_BYTES_MAX = 64 << 20
-OBJECT_BYTES, PARTITION_BYTES = 350, 300
-"""Memory of a staged object and of a partition that a manifest names, once it is decoded."""
+OBJECT_BYTES, PARTITION_BYTES = 40, 300
+"""Memory of a staged object and of a partition that a manifest names, beside its bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Broker:
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.adoptions = asyncio.Semaphore(ADOPTIONS_MAX)
         self.staged_manifests = StagedManifests(log.runner, log.cluster_id, self.store_reads)
-        self.staged_fronts = StagedFronts(log.runner, log.cluster_id, self.store_reads)
+        self.staged_fronts = StagedFronts(log.runner, log.cluster_id, self.store_reads, self.turns)
         self.adopt_counts = AdoptCounts()
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)

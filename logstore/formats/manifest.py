@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from logstore.errors import Corrupt, Invalid, Refused
 from logstore.formats.segment import ENTRY, Entry, EntryKind, Header, encode_front
@@ -64,6 +64,42 @@ class ManifestTopic(NamedTuple):
     topic_id: bytes
     partitions: int
     """How many the tasks spread their rows over."""
+
+
+class StagedRefs(Sequence[StagedRef]):
+    """Staged objects as they are stored, each unpacked when it is looked at: a manifest may name
+    hundreds of thousands, which would be a burden on the garbage collector."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed) // _OBJECT.size
+
+    @overload
+    def __getitem__(self, at: int) -> StagedRef: ...
+    @overload
+    def __getitem__(self, at: slice) -> "StagedRefs": ...
+
+    def __getitem__(self, at: int | slice) -> "StagedRef | StagedRefs":
+        if isinstance(at, slice):
+            first, end, step = at.indices(len(self))
+            assert step == 1, "objects are cut into runs alone"
+            return StagedRefs(self._packed[first * _OBJECT.size : end * _OBJECT.size])
+        number = at if at >= 0 else len(self) + at
+        if not 0 <= number < len(self):
+            raise IndexError(at)
+        task, attempt, of_task, size, nonce = _OBJECT.unpack_from(
+            self._packed, number * _OBJECT.size
+        )
+        return StagedRef(StagedName(task, attempt, of_task), nonce, size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,14 +229,13 @@ def _decode_head(view: memoryview) -> Slices[ManifestHead]:
         topics.append(ManifestTopic(name, topic_id, partitions))
     yield
     rows, at = yield from _lines(view, at, _ROWS)
-    objects, at = yield from _lines(view, at, _OBJECT)
+    objects_at = at + _COUNT.size
+    object_count, at = yield from _check_objects(view, at)
     if at != len(view):
         raise Corrupt(f"bytes left over in the head of a manifest: at={at} bytes={len(view)}")
     _check_topics(topics)
     by_partition = yield from _partition_rows(topics, rows)
-    refs = [StagedRef(StagedName(*line[:3]), line[4], line[3]) for line in objects]
-    yield
-    _check_objects(refs)
+    refs = StagedRefs(bytes(view[objects_at : objects_at + object_count * _OBJECT.size]))
     head = ManifestHead(
         query_id=query_id,
         run_id=run_id,
@@ -209,8 +244,8 @@ def _decode_head(view: memoryview) -> Slices[ManifestHead]:
         objects=refs,
         is_void=bool(flags & VOID),
     )
-    if head.is_void and (topics or rows or refs):
-        raise Corrupt(f"void manifest that names something: topics={len(topics)} {len(refs)=}")
+    if head.is_void and (topics or rows or object_count):
+        raise Corrupt(f"void manifest that names something: topics={len(topics)} {object_count=}")
     return head
 
 
@@ -262,14 +297,23 @@ def _partition_rows(
     return rows
 
 
-def _check_objects(refs: Sequence[StagedRef]) -> None:
-    task, attempt, number = -1, -1, -1
-    for ref in refs:
-        name = ref.name
-        is_next = name == (task, attempt, number + 1)
-        if not is_next and not (name.task > task and name.number == 0):
-            raise Corrupt(f"staged objects out of order: task={name.task} number={name.number}")
-        task, attempt, number = name
+def _check_objects(view: memoryview, at: int) -> Slices[tuple[int, int]]:
+    """How many objects there are, and where their lines end."""
+    (count,) = _COUNT.unpack_from(view, at)
+    start, end = at + _COUNT.size, at + _COUNT.size + count * _OBJECT.size
+    if end > len(view):
+        raise struct.error(f"lines cut short at={at} count={count}")
+    last: tuple[int, int, int] = -1, -1, -1
+    step = _SLICE_LINES * _OBJECT.size
+    for begin in range(start, end, step):
+        lines = _OBJECT.iter_unpack(view[begin : min(begin + step, end)])
+        for task, attempt, number, _, _ in lines:
+            is_next = (task, attempt, number) == (*last[:2], last[2] + 1)
+            if not is_next and not (task > last[0] and number == 0):
+                raise Corrupt(f"staged objects out of order: task={task} number={number}")
+            last = task, attempt, number
+        yield
+    return count, end
 
 
 def _check_rows(head: ManifestHead, inline: Sequence[StagedRange]) -> None:

@@ -12,7 +12,7 @@ from logstore.formats.staged_object import StagedBuilder
 from logstore.formats.staging_keys import SinkBatch
 from logstore.ports.objects import Buffer
 from logstore.staging.brokers import BrokerAddress
-from logstore.staging.commit import CommitReport
+from logstore.staging.commit import ADOPT_TIMEOUT_S, CommitReport
 from logstore.wire.adopt import AdoptOutcome
 from tests.logstore.staging.driving import CLUSTER_ID, ORDERS, SINK, Query
 
@@ -273,10 +273,12 @@ def test_leaders_that_stay_busy_end_the_batch_in_time() -> None:
 def test_leaders_that_do_more_each_time_are_not_given_up() -> None:
     query = Query()
     count = 300
+    query.cluster.before = lambda _: query.time.pass_s(10)
     query.cluster.outcomes = [AdoptOutcome.BUSY] * count
     query.cluster.progress = [1 + number for number in range(count)]
     query.commit(0)
 
+    assert query.time.passed_s > 2 * ADOPT_TIMEOUT_S
     assert query.logs() == query.wanted([0])
 
 
