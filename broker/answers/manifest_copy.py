@@ -107,7 +107,7 @@ class ManifestCopy:
                 one.result.progress = kept.counts.objects_done + one.batches_done
 
     async def _adopt(self, kept: KeptManifest) -> None:
-        self._judge(kept.read)
+        await self._judge(kept.read)
         if self._left() and self.broker.log.writer.is_full:
             for one in self._left():
                 one.refuse(AdoptOutcome.BUSY, FULL)
@@ -128,9 +128,9 @@ class ManifestCopy:
     def _left(self) -> list[AdoptTarget]:
         return [one for one in self.placed if not one.is_decided]
 
-    def _judge(self, read: ReadManifest) -> None:
+    async def _judge(self, read: ReadManifest) -> None:
         head, made_ms = read.manifest.head, read.manifest.header.created_ms
-        for one in self.placed:
+        async for one in self.broker.turns.share(self.placed):
             refusal = judge_manifest(self.batch.batch, made_ms, one.leader.chain_ms)
             if head.is_void:
                 one.refuse(AdoptOutcome.INVALID, "the manifest is void: its staging was swept")
@@ -173,7 +173,7 @@ class ManifestCopy:
         async with kept.counting:
             await self._count(kept)
         done: dict[TopicPartition, int] = {}
-        for one in self._left():
+        async for one in turns.share(self._left()):
             here = self._batches_done(one, counts.batches_total(one.partition))
             if here is not None:
                 done[one.partition] = here
