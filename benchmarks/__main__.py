@@ -41,7 +41,7 @@ CASES = (
         "clean",
     ),
     *("spark_plan", "history_fetch", "freshness"),
-    *("spark_read", "spark_latency", "spark_write", "spark_history"),
+    *("spark_read", "spark_latency", "spark_write", "spark_history", "adopt", "spark_kills"),
 )
 
 ON_BUCKET = (

@@ -82,6 +82,19 @@ def start_kafka(directory: Path, *, nodes: int = 1) -> Server:
     return Server("kafka", bootstrap, processes, directory, took_s, replicas=nodes)
 
 
+def kill_and_restart(server: Server, node: int) -> None:
+    """Kill a node, by its number from 1, with no chance to end well, and start it again."""
+    process = server.processes[node - 1]
+    command = process.cmdline()
+    process.kill()
+    process.wait(READY_S)
+    log = server.directory / f"server-{node}-again.log"
+    child = spawn(command, log)
+    server.processes[node - 1] = psutil.Process(child.pid)
+    port = int(server.bootstrap.split(",")[node - 1].rpartition(":")[2])
+    _wait_until_it_accepts(child, port, log)
+
+
 def _wait_until_it_accepts(child: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
     deadline_s = time.monotonic() + READY_S
     while not _accepts(port):

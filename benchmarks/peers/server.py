@@ -33,7 +33,7 @@ class Server:
 
     name: str
     bootstrap: str
-    processes: Sequence[psutil.Process]
+    processes: list[psutil.Process]
     directory: Path
     started_s: float
     replicas: int = 1

@@ -1,49 +1,46 @@
 """One adopt request, from its manifest to the commit: reads, checks, copies, waits.
 
     manifest ─► judged ─┬─ here already ───────────────────────────────┬─► committed ─► answer
-                        └─ fronts of all objects ─► windows, each:     │
+                        └─ counted ─► indexes in order ─► windows:     │
                               ranges read ─► checked ─► parts appended ┘
 
-`logstore.protocol.sinks` decides what is copied, `logstore.protocol.adopt_plan` in which order. A
-partition is judged again before each part, without a pause between: several requests may be about
-the same batch, since a driver that had no answer asks again; each goes on where the other was.
+`logstore.protocol.sinks` decides what is copied, `logstore.protocol.adopt_plan` in which order, and
+`logstore.protocol.staged_counts` how many batches each partition gets in all. A partition is judged
+again before each part, without a pause between: several requests may be about the same batch, since
+a driver that had no answer asks again; each goes on where the other was.
 
 An outcome counts once its segment is committed. Partitions that were not reached stay `BUSY`.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from broker.answers.services import Services
-from broker.answers.staged_checks import CheckedBite, check_bites
+from broker.answers.staged_checks import CheckedPart
+from broker.answers.staged_fronts import AT_ONCE_MAX
+from broker.answers.staged_manifests import KeptManifest
+from broker.answers.staged_windows import read_window
+from broker.answers.topic_rules import TopicRules
 from logstore.epoch.leader import AlreadyAdopted, CopyFrom, Leader, NotLeading
 from logstore.epoch.log import Topic
 from logstore.errors import Fenced, LogstoreError, Unavailable
-from logstore.formats.staged_object import StagedIndex
+from logstore.formats.staged_object import StagedIndex, StagedRange, StagedRef
 from logstore.formats.staging_keys import SinkBatch
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.adopt_plan import (
     Bite,
-    PartitionPlan,
-    StagedRead,
-    bytes_of,
-    plan_partitions,
-    reads_of,
-    windows,
+    CopyPlan,
+    CopyWindow,
+    fronts_at_once,
 )
 from logstore.protocol.sinks import SinkRefusal, judge_manifest
-from logstore.protocol.staged_reads import ReadManifest, read_staged_bytes, read_staged_index
+from logstore.protocol.staged_counts import StagedCounts
+from logstore.protocol.staged_reads import ReadManifest
 from logstore.wire.adopt import AdoptOutcome, AdoptPartitionResult
-
-READS_AT_ONCE = 16
-"""Of one request; all reads of a broker share `store_reads`."""
 
 NOT_DONE = "not done in time; ask again"
 FULL = "too much is not committed yet; ask again after a pause"
-
-Fetched = dict[str, list[tuple[StagedRead, memoryview]]]
 
 
 @dataclass(slots=True)
@@ -57,6 +54,8 @@ class AdoptTarget:
     is_decided: bool = False
     """Nothing more is copied; the outcome may wait for a commit."""
     is_copied_here: bool = False
+    batches_done: int = 0
+    """Of the batch, as the leader judged last."""
 
     def refuse(self, outcome: AdoptOutcome, message: str) -> None:
         self.is_decided = True
@@ -90,12 +89,12 @@ class ManifestCopy:
     _waiting: list[_AwaitedOutcome] = field(default_factory=list)
     _by_partition: dict[TopicPartition, AdoptTarget] = field(default_factory=dict)
 
-    async def run(self, read: ReadManifest, timeout_s: float) -> None:
+    async def run(self, kept: KeptManifest, timeout_s: float) -> None:
         """Adopt, and fill in the results. Raises nothing of what a manifest may be."""
         self._by_partition = {one.partition: one for one in self.placed}
         try:
             async with asyncio.timeout(timeout_s):
-                await self._adopt(read)
+                await self._adopt(kept)
                 await self._committed(max((one.seq for one in self._waiting), default=-1))
         except TimeoutError:
             pass
@@ -103,16 +102,19 @@ class ManifestCopy:
             for one in self._left():
                 one.refuse_for(error)
         self._settle()
+        for one in self.placed:
+            if one.result.outcome == AdoptOutcome.BUSY:
+                one.result.progress = kept.counts.objects_done + one.batches_done
 
-    async def _adopt(self, read: ReadManifest) -> None:
-        self._judge(read)
+    async def _adopt(self, kept: KeptManifest) -> None:
+        await self._judge(kept.read)
         if self._left() and self.broker.log.writer.is_full:
             for one in self._left():
                 one.refuse(AdoptOutcome.BUSY, FULL)
         if self._left():
             async with self.broker.adoptions:
                 try:
-                    await self._copy_all(read)
+                    await self._copy_all(kept)
                 except LogstoreError as error:
                     self._refuse_the_rest(error)
 
@@ -126,9 +128,9 @@ class ManifestCopy:
     def _left(self) -> list[AdoptTarget]:
         return [one for one in self.placed if not one.is_decided]
 
-    def _judge(self, read: ReadManifest) -> None:
+    async def _judge(self, read: ReadManifest) -> None:
         head, made_ms = read.manifest.head, read.manifest.header.created_ms
-        for one in self.placed:
+        async for one in self.broker.turns.share(self.placed):
             refusal = judge_manifest(self.batch.batch, made_ms, one.leader.chain_ms)
             if head.is_void:
                 one.refuse(AdoptOutcome.INVALID, "the manifest is void: its staging was swept")
@@ -150,6 +152,7 @@ class ManifestCopy:
             one.refuse_for(error)
             return None
         if isinstance(verdict, CopyFrom):
+            one.batches_done = verdict.batches_done
             return verdict.batches_done
         if isinstance(verdict, SinkRefusal):
             where = f"key={self.batch.manifest_key} partition={one.partition.partition}"
@@ -165,91 +168,99 @@ class ManifestCopy:
 
     # Copying
 
-    async def _copy_all(self, read: ReadManifest) -> None:
-        manifest = read.manifest
-        indexes = await self._read_indexes(read)
-        wanted = [one.partition for one in self._left()]
-        plans: list[tuple[PartitionPlan, int]] = []
-        for plan in plan_partitions(self.batch, manifest, indexes, wanted):
-            done = self._batches_done(self._by_partition[plan.partition], plan.batches_total)
-            if done is not None:
-                plans.append((plan, done))
-        for window in windows(plans):
-            await self._copy(window, read)
+    async def _copy_all(self, kept: KeptManifest) -> None:
+        counts, turns = kept.counts, self.broker.turns
+        async with kept.counting:
+            await self._count(kept)
+        done: dict[TopicPartition, int] = {}
+        async for one in turns.share(self._left()):
+            here = self._batches_done(one, counts.batches_total(one.partition))
+            if here is not None:
+                done[one.partition] = here
+        start = await turns.finish(counts.start_of(done))
+        await self._copy_from(start.number, CopyPlan(start.before, done), kept)
 
-    async def _read_indexes(self, read: ReadManifest) -> list[StagedIndex]:
-        runner, cluster_id = self.broker.log.runner, self.broker.log.cluster_id
-        refs = read.manifest.head.objects
-        found: dict[int, StagedIndex] = {}
+    async def _count(self, kept: KeptManifest) -> None:
+        """Count what no request about this manifest has counted yet."""
+        counts, turns = kept.counts, self.broker.turns
+        if counts.is_complete:
+            return
 
-        async def look(number: int) -> None:
-            found[number] = await runner.run(
-                read_staged_index(self.batch, refs[number], cluster_id)
-            )
+        async def count(_: StagedRef, index: StagedIndex) -> bool:
+            await turns.finish(counts.add(index))
+            return True
 
-        await self._side_by_side([look(number) for number in range(len(refs))])
-        return [found[number] for number in range(len(refs))]
+        refs = kept.read.manifest.head.objects[counts.objects_done :]
+        await self.broker.staged_fronts.visit_all(self.batch, refs, self._at_once(counts), count)
+        await turns.finish(counts.finish())
 
-    async def _copy(self, window: Sequence[Bite], read: ReadManifest) -> None:
+    async def _copy_from(self, number: int, plan: CopyPlan, kept: KeptManifest) -> None:
+        """Copy from object `number` on. Holds the indexes of one window, and those read ahead."""
+        manifest = kept.read.manifest
+        window = CopyWindow()
+
+        async def take(key: str, body_at: int, ranges: Sequence[StagedRange]) -> None:
+            nonlocal window
+            async for bite in self.broker.turns.share(plan.bites(key, body_at, ranges)):
+                if not window.has_room(bite):
+                    await self._copy(window.bites, kept)
+                    window = CopyWindow()
+                window.add(bite)
+
+        async def visit(ref: StagedRef, index: StagedIndex) -> bool:
+            await take(ref.name.key(self.batch), index.header.body_at, index.ranges)
+            return bool(self._left())
+
+        refs, at_once = manifest.head.objects[number:], self._at_once(kept.counts)
+        await self.broker.staged_fronts.visit_all(self.batch, refs, at_once, visit)
+        await take(manifest.key, manifest.header.body_at, manifest.inline)
+        await self._copy(window.bites, kept)
+
+    def _at_once(self, counts: StagedCounts) -> Callable[[], int]:
+        return lambda: fronts_at_once(counts.index_bytes_max, AT_ONCE_MAX)
+
+    async def _copy(self, window: Sequence[Bite], kept: KeptManifest) -> None:
         """Read and check a window, then append it."""
-        broker, manifest = self.broker, read.manifest
-        bites = [one for one in window if not self._of(one).is_decided]
-        fetched = await self._fetch(reads_of(bites, manifest.key))
-        whole = StagedRead(manifest.key, 0, len(read.data))
-        fetched[manifest.key] = [(whole, memoryview(read.data))]
-        items = [
-            (one, bytes_of(one.source, fetched), broker.rules(self._of(one).topic)) for one in bites
-        ]
-        async with broker.record_checks:
-            checked = await broker.loop.run_in_executor(
-                None, check_bites, items, manifest.header.created_ms
-            )
-        for bite, found in zip(bites, checked, strict=True):
-            if isinstance(found, LogstoreError):
-                self._of(bite).refuse_for(found)
-        async for found in broker.turns.share(checked):
-            if isinstance(found, CheckedBite) and not self._of(found.bite).is_decided:
-                await self._append(found)
+        left = [bite for bite in window if not self._by_partition[bite.partition].is_decided]
+        parts = await read_window(self.broker, left, kept.read, self._rules) if left else []
+        for part in parts:
+            if isinstance(part.checked, LogstoreError):
+                self._by_partition[part.partition].refuse_for(part.checked)
+        async for part in self.broker.turns.share(parts):
+            if isinstance(part.checked, CheckedPart):
+                await self._append(part.checked, kept.counts.batches_total(part.partition))
 
-    def _of(self, bite: Bite) -> AdoptTarget:
-        return self._by_partition[bite.plan.partition]
+    def _rules(self, partition: TopicPartition) -> TopicRules:
+        return self.broker.rules(self._by_partition[partition].topic)
 
-    async def _fetch(self, reads: Sequence[StagedRead]) -> Fetched:
-        fetched: Fetched = {read.key: [] for read in reads}
-
-        async def fetch(read: StagedRead) -> None:
-            steps = read_staged_bytes(read.key, read.start, read.end - read.start)
-            data = await self.broker.log.runner.run(steps)
-            fetched[read.key].append((read, memoryview(data)))
-
-        await self._side_by_side([fetch(read) for read in reads])
-        return fetched
-
-    async def _append(self, checked: CheckedBite) -> None:
+    async def _append(self, part: CheckedPart, batches_total: int) -> None:
         """Append one part, which others may have copied since it was read."""
-        bite, one, writer = checked.bite, self._of(checked.bite), self.broker.log.writer
+        one, writer = self._by_partition[part.partition], self.broker.log.writer
+        if one.is_decided:
+            return
         if writer.is_full:
             await self._committed(writer.appended_seq)
-        done = self._batches_done(one, bite.plan.batches_total)
-        if done is None or done >= bite.first + len(checked.batches):
+        done = self._batches_done(one, batches_total)
+        if done is None or done >= part.first + len(part.batches):
             return
-        if done < bite.first:
+        if done < part.first:
             one.refuse(AdoptOutcome.BUSY, f"batches before these are missing: done={done}")
             return
-        rules = self.broker.rules(one.topic)
+        rules, batches = self.broker.rules(one.topic), part.batches[done - part.first :]
         try:
             one.leader.adopt(
                 self.batch,
-                checked.batches[done - bite.first :],
+                batches,
                 batches_done=done,
-                batches_total=bite.plan.batches_total,
+                batches_total=batches_total,
                 append_time_ms=self.broker.stamps.now_ms() if rules.stamps_append_time else None,
             )
         except LogstoreError as error:
             one.refuse_for(error)
             return
+        self.broker.adopt_counts.note_copied(len(batches), sum(len(data) for data, _ in batches))
         one.is_copied_here = True
-        self._batches_done(one, bite.plan.batches_total)
+        self._batches_done(one, batches_total)
 
     # Waiting
 
@@ -275,22 +286,3 @@ class ManifestCopy:
                 result.end_offset = waiting.end_offset
             elif writer.fenced.is_set():
                 waiting.placed.refuse(AdoptOutcome.NOT_LEADER, "this broker was fenced")
-
-    async def _side_by_side(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """All of `work`, some at a time; the first error ends it and is raised."""
-        waiting = iter(work)
-
-        async def take_turns() -> None:
-            for one in waiting:
-                async with self.broker.store_reads:
-                    await one
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(READS_AT_ONCE, len(work))):
-                    group.create_task(take_turns())
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        finally:
-            for one in waiting:
-                one.close()

@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.fetch_sessions import FetchSessions
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
+from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
@@ -61,6 +63,8 @@ class Services(Protocol):
     adoptions: asyncio.Semaphore
     """How many requests may copy staged batches at once, each a window of them."""
     staged_manifests: StagedManifests
+    staged_fronts: StagedFronts
+    adopt_counts: AdoptCounts
     changes: asyncio.Semaphore
     """How many requests may change topics at once."""
     begun: asyncio.Semaphore

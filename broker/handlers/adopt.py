@@ -65,13 +65,14 @@ async def _adopt(broker: Services, call: Call, request: AdoptRequest) -> None:
         if topic is None:
             unknown.append((asked, result))
         else:
-            placed += _place(broker, call, topic, asked, result)
+            placed += await _place(broker, call, topic, asked, result)
     await _run(broker, call, request, placed, unknown)
     await _doubt(broker, response)
+    broker.adopt_counts.note_answer(response.topics)
     call.answer(response)
 
 
-def _place(
+async def _place(
     broker: Services, call: Call, topic: Topic, asked: AdoptTopic, result: AdoptTopicResult
 ) -> list[AdoptTarget]:
     """The partitions of a topic that are led here; of the others the results say why not."""
@@ -82,7 +83,7 @@ def _place(
         _refuse_all(asked, result, AdoptOutcome.INVALID, f"only brokers write to {topic.name}")
         return []
     placed: dict[int, AdoptTarget] = {}
-    for one in asked.partitions:
+    async for one in broker.turns.share(asked.partitions):
         leader, _ = find_leader(broker, topic, one.partition)
         if leader is None or one.leader_epoch not in (ANY_EPOCH, leader.leader_epoch):
             result.partitions.append(_result(one, AdoptOutcome.NOT_LEADER, "not led here"))
@@ -107,9 +108,7 @@ async def _run(
     try:
         batch = _batch_of(request)
         async with asyncio.timeout(timeout_s):
-            read = await broker.staged_manifests.get(
-                batch, request.manifest_nonce, broker.store_reads
-            )
+            kept = await broker.staged_manifests.get(batch, request.manifest_nonce)
     except TimeoutError:
         for asked, result in unknown:
             _refuse_all(asked, result, AdoptOutcome.BUSY, NOT_DONE)
@@ -121,9 +120,9 @@ async def _run(
         for asked, result in unknown:
             _refuse_all(asked, result, outcome, str(error))
         return
-    await ManifestCopy(broker, batch, placed).run(read, timeout_s)
+    await ManifestCopy(broker, batch, placed).run(kept, timeout_s)
     for asked, result in unknown:
-        await _look_for_topic(broker, call, read, asked, result)
+        await _look_for_topic(broker, call, kept.read, asked, result)
 
 
 def _batch_of(request: AdoptRequest) -> SinkBatch:

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Protocol
 
+from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.fetch_sessions import FetchSessions
@@ -14,6 +15,7 @@ from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
 from broker.answers.services import Work
+from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
@@ -92,7 +94,9 @@ class Broker:
         self.look_ups = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
         self.adoptions = asyncio.Semaphore(ADOPTIONS_MAX)
-        self.staged_manifests = StagedManifests(log.runner, log.cluster_id)
+        self.staged_manifests = StagedManifests(log.runner, log.cluster_id, self.store_reads)
+        self.staged_fronts = StagedFronts(log.runner, log.cluster_id, self.store_reads, self.turns)
+        self.adopt_counts = AdoptCounts()
         self.changes = asyncio.Semaphore(CHANGES_MAX)
         self.begun = asyncio.Semaphore(CHANGES_MAX)
         self.sizes = PartitionSizes(log, self.turns, tables)

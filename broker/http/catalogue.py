@@ -123,6 +123,14 @@ TRIM_POINTS = _counter("trim_points", "Trim points that were raised")
 TRIM_DELETED = _counter("trim_deleted_objects", "Objects that were deleted below trim points")
 TRIM_FAILURES = _counter("trim_failures", "Passes of trimming that failed")
 
+# Spark sinks
+ADOPTS = _counter("adopts", "Partitions that a Spark sink asked to adopt a batch", "outcome")
+ADOPTED_BATCHES = _counter("adopted_batches", "Record batches copied from staged objects")
+ADOPTED_BYTES = _counter("adopted_bytes", "Bytes of those batches")
+STAGING_SWEPT = _counter(
+    "staging_deleted_objects", "Staged objects and manifests that the controller deleted"
+)
+
 # Compaction beside this broker; one that is scheduled elsewhere counts nothing here
 COMPACTION = _gauge("compaction_running", "1 while this broker has the process of compaction")
 COMPACTION_RUNS = _counter("compaction_runs", "Runs that ended; failed: with errors", "outcome")

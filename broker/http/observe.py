@@ -49,6 +49,7 @@ class Observer:
             return
         yield _clients(watched)
         yield _writing(watched)
+        yield _sinks(watched)
         yield _cluster(watched, status)
         yield _controller(watched)
         yield _store(watched)
@@ -128,6 +129,19 @@ def _writing(watched: Observed) -> list[Reading]:
         _one(m.TRIM_POINTS, trimming.published_count),
         _one(m.TRIM_DELETED, trimming.deleted_count),
         _one(m.TRIM_FAILURES, trimming.failed_count),
+    ]
+
+
+def _sinks(watched: Observed) -> list[Reading]:
+    counts = watched.broker.adopt_counts
+    return [
+        *(
+            _one(m.ADOPTS, count, outcome.name.lower())
+            for outcome, count in counts.by_outcome.items()
+        ),
+        _one(m.ADOPTED_BATCHES, counts.batches),
+        _one(m.ADOPTED_BYTES, counts.bytes),
+        _one(m.STAGING_SWEPT, watched.trimming.swept_count),
     ]
 
 

@@ -72,14 +72,13 @@ from logstore.formats.partition_state import (
 from logstore.formats.segment import PLACE, StagedObject
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.objects import Buffer
-from logstore.records.crc32c import crc32c
+from logstore.records.crc32c import SLICE_BYTES, crc32c, crc32c_in_slices
 from logstore.slices import Slices, finish
 
 PAGE_ROWS_MAX = 4096
 SLICE_EPOCH_RANGES = 512
 SLICE_SEQS = 65_536
 SLICE_DELETED = 4_096
-SLICE_CRC_BYTES = 4 * 1024 * 1024
 """Each some two milliseconds of work."""
 
 
@@ -249,7 +248,7 @@ class _EpochRanges:
         size, crc = sum(map(len, state.parts)), 0
         for part in state.parts:
             crc = crc32c(part, crc)
-            if len(part) >= SLICE_CRC_BYTES // 4:
+            if len(part) >= SLICE_BYTES // 4:
                 yield
         self.epoch_range_table += EPOCH_RANGE.pack(
             *key,
@@ -399,7 +398,7 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
     for number, (key, summary) in enumerate(checkpoint.epoch_ranges.items(), 1):
         end = summary.state_position + summary.state_bytes
         state = view[summary.state_position : end]
-        crc = yield from _crc_in_slices(state)
+        crc = yield from crc32c_in_slices(state)
         if len(state) != summary.state_bytes or crc != summary.state_crc:
             raise Corrupt(
                 f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
@@ -416,14 +415,6 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
         if number % SLICE_EPOCH_RANGES == 0:
             yield
     return chain
-
-
-def _crc_in_slices(data: memoryview) -> Slices[int]:
-    crc = crc32c(data[:SLICE_CRC_BYTES])
-    for at in range(SLICE_CRC_BYTES, len(data), SLICE_CRC_BYTES):
-        yield
-        crc = crc32c(data[at : at + SLICE_CRC_BYTES], crc)
-    return crc
 
 
 def rebase(chain: ChainState, checkpoint: Checkpoint) -> None:

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from logstore.errors import Corrupt, Invalid, Refused
 from logstore.formats.segment import ENTRY, Entry, EntryKind, Header, encode_front
@@ -32,6 +32,7 @@ from logstore.formats.staged_object import (
     LeaderOf,
     StagedBuilder,
     StagedRange,
+    StagedRanges,
     StagedRef,
     decode_identified,
     one_leader,
@@ -65,6 +66,42 @@ class ManifestTopic(NamedTuple):
     """How many the tasks spread their rows over."""
 
 
+class StagedRefs(Sequence[StagedRef]):
+    """Staged objects as they are stored, each unpacked when it is looked at: a manifest may name
+    hundreds of thousands, which would be a burden on the garbage collector."""
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed) // _OBJECT.size
+
+    @overload
+    def __getitem__(self, at: int) -> StagedRef: ...
+    @overload
+    def __getitem__(self, at: slice) -> "StagedRefs": ...
+
+    def __getitem__(self, at: int | slice) -> "StagedRef | StagedRefs":
+        if isinstance(at, slice):
+            first, end, step = at.indices(len(self))
+            assert step == 1, "objects are cut into runs alone"
+            return StagedRefs(self._packed[first * _OBJECT.size : end * _OBJECT.size])
+        number = at if at >= 0 else len(self) + at
+        if not 0 <= number < len(self):
+            raise IndexError(at)
+        task, attempt, of_task, size, nonce = _OBJECT.unpack_from(
+            self._packed, number * _OBJECT.size
+        )
+        return StagedRef(StagedName(task, attempt, of_task), nonce, size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestHead:
     """`rows`: of each partition that has any. `objects` in the order of their names."""
@@ -82,7 +119,7 @@ class Manifest:
     key: str
     header: Header
     head: ManifestHead
-    inline: Sequence[StagedRange]
+    inline: StagedRanges
     """Batches in the body of the manifest itself."""
 
     @property
@@ -110,7 +147,7 @@ def encode_manifest(
     return [encode_front(header, _head_entry(packed) + entries, []), *body]
 
 
-def decode_manifest(data: Buffer, batch: SinkBatch, *, cluster_id: bytes) -> Manifest:
+def decode_manifest(data: bytes | memoryview, batch: SinkBatch, *, cluster_id: bytes) -> Manifest:
     """A manifest of which at least front and head are in `data`.
 
     The batches of the body are for `staged_object.batches_of` to check. Raises `Corrupt`, which
@@ -120,12 +157,11 @@ def decode_manifest(data: Buffer, batch: SinkBatch, *, cluster_id: bytes) -> Man
 
 
 def decode_manifest_in_slices(
-    data: Buffer, batch: SinkBatch, *, cluster_id: bytes
+    data: bytes | memoryview, batch: SinkBatch, *, cluster_id: bytes
 ) -> Slices[Manifest]:
     """The same."""
     key = batch.manifest_key
-    header, entries = decode_identified(data, batch, key, cluster_id=cluster_id)
-    yield
+    header, entries = yield from decode_identified(data, batch, key, cluster_id=cluster_id)
     if not entries or entries[0] != Entry(*ENTRY.unpack(_head_entry(b"")))._replace(
         length=entries[0].length, crc=entries[0].crc
     ):
@@ -134,7 +170,7 @@ def decode_manifest_in_slices(
     packed = memoryview(data)[header.body_at : header.body_at + size]
     if len(packed) != size or crc32c(packed) != entries[0].crc:
         raise Corrupt(f"head of a manifest is damaged: key={key} bytes={len(packed)} need={size}")
-    inline = ranges_of(entries[1:], size, header.body_bytes, key)
+    inline = yield from ranges_of(entries[1:], size, header.body_bytes, key)
     yield
     try:
         head = yield from _decode_head(packed)
@@ -193,14 +229,13 @@ def _decode_head(view: memoryview) -> Slices[ManifestHead]:
         topics.append(ManifestTopic(name, topic_id, partitions))
     yield
     rows, at = yield from _lines(view, at, _ROWS)
-    objects, at = yield from _lines(view, at, _OBJECT)
+    objects_at = at + _COUNT.size
+    object_count, at = yield from _check_objects(view, at)
     if at != len(view):
         raise Corrupt(f"bytes left over in the head of a manifest: at={at} bytes={len(view)}")
     _check_topics(topics)
     by_partition = yield from _partition_rows(topics, rows)
-    refs = [StagedRef(StagedName(*line[:3]), line[4], line[3]) for line in objects]
-    yield
-    _check_objects(refs)
+    refs = StagedRefs(bytes(view[objects_at : objects_at + object_count * _OBJECT.size]))
     head = ManifestHead(
         query_id=query_id,
         run_id=run_id,
@@ -209,8 +244,8 @@ def _decode_head(view: memoryview) -> Slices[ManifestHead]:
         objects=refs,
         is_void=bool(flags & VOID),
     )
-    if head.is_void and (topics or rows or refs):
-        raise Corrupt(f"void manifest that names something: topics={len(topics)} {len(refs)=}")
+    if head.is_void and (topics or rows or object_count):
+        raise Corrupt(f"void manifest that names something: topics={len(topics)} {object_count=}")
     return head
 
 
@@ -262,14 +297,23 @@ def _partition_rows(
     return rows
 
 
-def _check_objects(refs: Sequence[StagedRef]) -> None:
-    task, attempt, number = -1, -1, -1
-    for ref in refs:
-        name = ref.name
-        is_next = name == (task, attempt, number + 1)
-        if not is_next and not (name.task > task and name.number == 0):
-            raise Corrupt(f"staged objects out of order: task={name.task} number={name.number}")
-        task, attempt, number = name
+def _check_objects(view: memoryview, at: int) -> Slices[tuple[int, int]]:
+    """How many objects there are, and where their lines end."""
+    (count,) = _COUNT.unpack_from(view, at)
+    start, end = at + _COUNT.size, at + _COUNT.size + count * _OBJECT.size
+    if end > len(view):
+        raise struct.error(f"lines cut short at={at} count={count}")
+    last: tuple[int, int, int] = -1, -1, -1
+    step = _SLICE_LINES * _OBJECT.size
+    for begin in range(start, end, step):
+        lines = _OBJECT.iter_unpack(view[begin : min(begin + step, end)])
+        for task, attempt, number, _, _ in lines:
+            is_next = (task, attempt, number) == (*last[:2], last[2] + 1)
+            if not is_next and not (task > last[0] and number == 0):
+                raise Corrupt(f"staged objects out of order: task={task} number={number}")
+            last = task, attempt, number
+        yield
+    return count, end
 
 
 def _check_rows(head: ManifestHead, inline: Sequence[StagedRange]) -> None:

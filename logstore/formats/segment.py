@@ -74,7 +74,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from logstore.errors import Corrupt, Refused
-from logstore.records.crc32c import crc32c
+from logstore.records.crc32c import crc32c, crc32c_in_slices
+from logstore.slices import Slices, finish
 
 MAGIC = b"LGSG"
 FORMAT, FORMAT_FORGETTING, FORMAT_DELETED_BELOW, FORMAT_ADOPT_END = 1, 2, 3, 4
@@ -121,6 +122,9 @@ class EntryKind(IntEnum):
     ranges there. Offset 0: the topic is deleted, its partition needs no such offset any more."""
     ADOPT_END = 9
     """Batches before it, in this segment, were copied for a sink: `AdoptEnd`."""
+
+
+KNOWN_KINDS = EntryKind._value2member_map_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,17 +324,24 @@ def decode_front(front: bytes | memoryview) -> Index:
     """Header and index of a segment whose first `header.body_at` bytes are in `front`."""
     header = decode_header(front)
     view = memoryview(front)
-    if len(view) < header.body_at:
-        raise Corrupt(f"index cut short: bytes={len(view)} need={header.body_at}")
-    index = view[HEADER_BYTES : header.body_at]
-    (stored,) = struct.unpack_from(">I", view, HEADER_BYTES - 4)
-    if crc32c(index, crc32c(view[: HEADER_BYTES - 4])) != stored:
-        raise Corrupt(f"segment index fails its checksum: epoch={header.epoch} seq={header.seq}")
+    index = finish(checked_index(header, view))
     entries_end = header.entry_count * ENTRY_BYTES
     entries = [Entry(*fields) for fields in ENTRY.iter_unpack(index[:entries_end])]
     places = _decode_places(index[entries_end:], header.place_count)
     _check_entries(header, entries)
     return Index(header, entries, places)
+
+
+def checked_index(header: Header, front: memoryview) -> Slices[memoryview]:
+    """The index behind `header`, its entries not looked at. Raises `Corrupt`."""
+    if len(front) < header.body_at:
+        raise Corrupt(f"index cut short: bytes={len(front)} need={header.body_at}")
+    index = front[HEADER_BYTES : header.body_at]
+    (stored,) = struct.unpack_from(">I", front, HEADER_BYTES - 4)
+    found = yield from crc32c_in_slices(index, crc32c(front[: HEADER_BYTES - 4]))
+    if found != stored:
+        raise Corrupt(f"segment index fails its checksum: epoch={header.epoch} seq={header.seq}")
+    return index
 
 
 def _decode_places(table: memoryview, count: int) -> list[StagedObject]:
@@ -351,9 +362,8 @@ def _decode_places(table: memoryview, count: int) -> list[StagedObject]:
 
 
 def _check_entries(header: Header, entries: Sequence[Entry]) -> None:
-    known = EntryKind._value2member_map_
     for entry in entries:
-        if entry.kind not in known:
+        if entry.kind not in KNOWN_KINDS:
             raise Refused(f"index entry of an unknown kind: kind={entry.kind}; upgrade")
         if entry.place > header.place_count:
             raise Corrupt(f"index entry names no place: place={entry.place}")

@@ -1,29 +1,34 @@
 """The copying of a manifest by a leader: which batches, in which order, in which pieces. Pure.
 
 A partition's batches lie in the manifest's objects, in their order, then in the manifest itself. Of
-each object they are one range; a leader's partitions are mostly neighbours there, so they are read
-together: a window is some partitions, or a part of one, of at most `WINDOW_BYTES`, and what it has
-of one object is one read. All of a window is checked before any of it is appended.
+each object they are one range, and a leader's partitions are mostly neighbours there. So a leader
+goes over the objects once, for all its partitions together:
 
-A part is what is appended at once, without a turn for others, and has an adopt end of its own: a
-segment that is frozen between a batch and its adopt end would part the records from their memory.
+    object, object, …  ─►  window: bites of at most `WINDOW_BYTES` ─► read, one GET per object
+                                                                   ─► checked, all of it
+                                                                   ─► parts, appended one by one
+
+It holds the index of an object as long as a bite of its window lies there. A part is what is
+appended at once, without a turn for others, and has an adopt end of its own: a segment that is
+frozen between a batch and its adopt end would part the records from their memory.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from logstore.errors import Corrupt
-from logstore.formats.manifest import Manifest
-from logstore.formats.segment import Entry
-from logstore.formats.staged_object import StagedIndex, StagedRange
-from logstore.formats.staging_keys import SinkBatch
+from logstore.formats.packed_entries import PackedEntries
+from logstore.formats.staged_object import StagedRange
 from logstore.formats.topic_partition import TopicPartition
 
 WINDOW_BYTES = 64 << 20
+WINDOW_BATCHES = 4_096
+"""Bites are at most as many, so that one step of the work on a window takes some milliseconds."""
 PART_BATCHES, PART_BYTES = 1_000, 4 << 20
 """At most some 8 ms of the event loop, the freezing of a full segment included."""
 GAP_BYTES = 64 * 1024
 """Bytes of others that are read rather than to ask twice."""
+FRONTS_BYTES = 16 << 20
+"""Of indexes that are read ahead."""
 
 
 class StagedSource(NamedTuple):
@@ -33,20 +38,25 @@ class StagedSource(NamedTuple):
     body_at: int
     found: StagedRange
 
-
-class PartitionPlan(NamedTuple):
-    partition: TopicPartition
-    sources: Sequence[StagedSource]
-    batches_total: int
+    @property
+    def length(self) -> int:
+        return self.found.end - self.found.start
 
 
 class Bite(NamedTuple):
-    """Batches of one partition in one object, in a window. The partition's own are numbered from 0
-    in the order in which they are appended; `first` is the first one of these."""
+    """Batches of one partition in one object. The partition's own are numbered from 0 in the order
+    in which they are appended; `first` is the first one of these."""
 
-    plan: PartitionPlan
     first: int
     source: StagedSource
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.source.found.partition
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.source.found.entries)
 
 
 class StagedRead(NamedTuple):
@@ -57,101 +67,110 @@ class StagedRead(NamedTuple):
     end: int
 
 
-def plan_partitions(
-    batch: SinkBatch,
-    manifest: Manifest,
-    indexes: Iterable[StagedIndex],
-    wanted: Iterable[TopicPartition],
-) -> list[PartitionPlan]:
-    """`indexes` are those of the manifest's objects. Raises `Corrupt` where rows do not add up."""
-    sources: dict[TopicPartition, list[StagedSource]] = {one: [] for one in sorted(wanted)}
-    for ref, index in zip(manifest.head.objects, indexes, strict=True):
-        key = ref.name.key(batch)
-        for found in index.ranges:
-            if found.partition in sources:
-                sources[found.partition].append(StagedSource(key, index.header.body_at, found))
-    for found in manifest.inline:
-        if found.partition in sources:
-            source = StagedSource(manifest.key, manifest.header.body_at, found)
-            sources[found.partition].append(source)
-    for partition, mine in sources.items():
-        rows = sum(source.found.row_count for source in mine)
-        if rows != manifest.head.rows[partition]:
-            raise Corrupt(
-                f"staged objects miscount the rows of a partition: key={manifest.key} "
-                f"topic={partition.topic_id.hex()} partition={partition.partition} rows={rows} "
-                f"expected={manifest.head.rows[partition]}"
-            )
-    return [
-        PartitionPlan(partition, mine, sum(len(one.found.entries) for one in mine))
-        for partition, mine in sources.items()
-    ]
+def fronts_at_once(index_bytes_max: int, at_once_max: int) -> int:
+    """How many indexes are read ahead, if one has at most so many bytes."""
+    return max(1, min(at_once_max, FRONTS_BYTES // max(1, index_bytes_max)))
 
 
-def windows(plans: Iterable[tuple[PartitionPlan, int]]) -> Iterator[list[Bite]]:
-    """`plans` with the number of batches that each partition has already."""
-    window: list[Bite] = []
+class CopyPlan:
+    """Goes over the objects of a manifest, and then over the batches in its body.
+
+    `before`: batches of each wanted partition in the objects that are left out; `done`: how many it
+    has already.
+    """
+
+    def __init__(
+        self, before: dict[TopicPartition, int], done: Mapping[TopicPartition, int]
+    ) -> None:
+        self._before = before
+        self._done = done
+
+    def bites(self, key: str, body_at: int, ranges: Iterable[StagedRange]) -> Iterator[Bite]:
+        """Batches of the next object to copy, in the order of its body. To be taken to its end."""
+        for found in ranges:
+            number = self._before.get(found.partition)
+            if number is None:
+                continue
+            end = self._before[found.partition] = number + len(found.entries)
+            begin = max(number, self._done[found.partition])
+            while begin < end:
+                cut = begin + _part_count(found.entries[begin - number :])
+                part = StagedRange(found.partition, found.entries[begin - number : cut - number])
+                yield Bite(begin, StagedSource(key, body_at, part))
+                begin = cut
+
+
+class CopyWindow:
+    """Bites that are read and checked together."""
+
+    def __init__(self) -> None:
+        self.bites: list[Bite] = []
+        self._bytes = 0
+        self._batches = 0
+
+    def has_room(self, bite: Bite) -> bool:
+        """Also for a first bite, whatever its size."""
+        return not self.bites or (
+            self._bytes + bite.source.length <= WINDOW_BYTES
+            and self._batches + len(bite.source.found.entries) <= WINDOW_BATCHES
+        )
+
+    def add(self, bite: Bite) -> None:
+        self.bites.append(bite)
+        self._bytes += bite.source.length
+        self._batches += len(bite.source.found.entries)
+
+
+def _part_count(entries: PackedEntries) -> int:
+    """How many of these make a part."""
     size = 0
-    for plan, done in plans:
-        for bite in _bites(plan, done):
-            length = bite.source.found.end - bite.source.found.start
-            if window and size + length > WINDOW_BYTES:
-                yield window
-                window, size = [], 0
-            window.append(bite)
-            size += length
-    if window:
-        yield window
-
-
-def _bites(plan: PartitionPlan, done: int) -> Iterator[Bite]:
-    number = 0
-    for source in plan.sources:
-        entries = source.found.entries
-        begin = max(0, done - number)
-        while begin < len(entries):
-            end = _part_end(entries, begin)
-            part = StagedRange(plan.partition, entries[begin:end])
-            yield Bite(plan, number + begin, source._replace(found=part))
-            begin = end
-        number += len(entries)
-
-
-def _part_end(entries: Sequence[Entry], begin: int) -> int:
-    size = 0
-    for number in range(begin, min(len(entries), begin + PART_BATCHES)):
-        size += entries[number].length
-        if size > PART_BYTES and number > begin:
+    for number, entry in enumerate(entries[:PART_BATCHES]):
+        size += entry.length
+        if size > PART_BYTES and number:
             return number
-    return min(len(entries), begin + PART_BATCHES)
+    return min(len(entries), PART_BATCHES)
 
 
-def reads_of(window: Iterable[Bite], manifest_key: str) -> list[StagedRead]:
-    """The reads that fetch all of a window but the bytes of the manifest, which are here."""
-    wanted = sorted(
-        StagedRead(bite.source.key, *_span(bite.source))
-        for bite in window
-        if bite.source.key != manifest_key
-    )
+def parts_of(bites: Iterable[Bite]) -> list[list[Bite]]:
+    """The bites of a window, those of one partition joined as far as a part may go."""
+    parts: list[list[Bite]] = []
+    last_of: dict[TopicPartition, list[Bite]] = {}
+    size_of: dict[TopicPartition, int] = {}
+    for bite in bites:
+        part = last_of.get(bite.partition)
+        size = size_of.get(bite.partition, 0) + bite.source.length
+        if part is None or bite.end - part[0].first > PART_BATCHES or size > PART_BYTES:
+            part, size = [], bite.source.length
+            last_of[bite.partition] = part
+            parts.append(part)
+        part.append(bite)
+        size_of[bite.partition] = size
+    return parts
+
+
+def reads_of(bites: Iterable[Bite], manifest_key: str) -> tuple[list[StagedRead], list[int]]:
+    """The reads that fetch all bites, in the order of `CopyPlan`, and for each bite the number of
+    its read; -1: it lies in the manifest, which is here."""
     reads: list[StagedRead] = []
-    for read in wanted:
+    numbers: list[int] = []
+    for bite in bites:
+        key, (start, end) = bite.source.key, _span(bite.source)
+        if key == manifest_key:
+            numbers.append(-1)
+            continue
         last = reads[-1] if reads else None
-        if last is not None and last.key == read.key and read.start <= last.end + GAP_BYTES:
-            reads[-1] = last._replace(end=max(last.end, read.end))
+        if last is not None and last.key == key and last.start <= start <= last.end + GAP_BYTES:
+            reads[-1] = last._replace(end=max(last.end, end))
         else:
-            reads.append(read)
-    return reads
+            reads.append(StagedRead(key, start, end))
+        numbers.append(len(reads) - 1)
+    return reads, numbers
 
 
-def bytes_of(
-    source: StagedSource, fetched: Mapping[str, Sequence[tuple[StagedRead, memoryview]]]
-) -> memoryview:
-    """The bytes of a range, of those that were fetched for its window; fewer if cut short."""
+def bytes_of(source: StagedSource, data: memoryview, data_at: int) -> memoryview:
+    """The bytes of a range, of those of its object from `data_at` on; fewer if cut short."""
     start, end = _span(source)
-    for read, data in fetched[source.key]:
-        if read.start <= start and end <= read.end:
-            return data[start - read.start : end - read.start]
-    raise AssertionError(f"range was not fetched: key={source.key} start={start} end={end}")
+    return data[start - data_at : end - data_at]
 
 
 def _span(source: StagedSource) -> tuple[int, int]:

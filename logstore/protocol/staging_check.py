@@ -27,13 +27,13 @@ from logstore.formats.segment import body_of
 from logstore.formats.staged_object import StagedIndex, StagedRange, StagedRef, batches_of
 from logstore.formats.staging_keys import SinkBatch, place_of
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.adopt_plan import plan_partitions
 from logstore.protocol.checks import Problem, ProblemKind
 from logstore.protocol.seal import read_chain_row
 from logstore.protocol.sink_states import deleted_topics, sink_states
+from logstore.protocol.staged_counts import StagedCounts
 from logstore.protocol.staged_reads import read_manifest, read_staged_bytes, read_staged_index
 from logstore.protocol.staging_disposal import States, group_keys, is_complete, is_over
-from logstore.protocol.steps import Gather, Steps
+from logstore.protocol.steps import Gather, Steps, sliced
 from logstore.protocol.walk import read_chain_at, read_on
 
 READS_AT_ONCE = 32
@@ -101,7 +101,6 @@ def _manifest(
     key = batch.manifest_key
     try:
         manifest, data = yield from read_manifest(batch, cluster_id)
-        body_of(data, manifest.header)
         if bodies:
             _check_batches(manifest.inline, data, manifest.header.body_at, key)
     except NotFound:
@@ -124,9 +123,10 @@ def _check_objects(
     """`found` counts the good ones."""
     refs: Sequence[StagedRef] = manifest.head.objects
     problems: list[Problem] = []
-    indexes: list[StagedIndex] = []
+    counts = StagedCounts(manifest)
     for at in range(0, len(refs), READS_AT_ONCE):
         some = refs[at : at + READS_AT_ONCE]
+        indexes: list[StagedIndex] = []
         outcomes: Sequence[StagedIndex | LogstoreError] = yield Gather(
             [_check_object(cluster_id, batch, ref, sizes, bodies) for ref in some]
         )
@@ -137,14 +137,25 @@ def _check_objects(
             elif isinstance(outcome, LogstoreError):
                 raise outcome
             else:
+                found.objects += 1
                 indexes.append(outcome)
-    found.objects += len(indexes)
+        if not problems:
+            problems += yield from _count(counts, indexes)
     if not problems:
-        try:
-            plan_partitions(batch, manifest, indexes, manifest.head.rows)
-        except Corrupt as error:
-            problems.append(_problem(ProblemKind.STAGING, manifest.key, str(error)))
+        problems += yield from _count(counts, None)
     return problems
+
+
+def _count(counts: StagedCounts, indexes: Sequence[StagedIndex] | None) -> Steps[list[Problem]]:
+    """`None`: all objects are counted."""
+    try:
+        for index in indexes or ():
+            yield from sliced(counts.add(index))
+        if indexes is None:
+            yield from sliced(counts.finish())
+    except Corrupt as error:
+        return [_problem(ProblemKind.STAGING, counts.manifest_key, str(error))]
+    return []
 
 
 def _check_object(

@@ -7,6 +7,9 @@ fastcrc takes 0.13 us and 18 us/MB, the native codec 0.08 us and, by what the pr
 from typing import TYPE_CHECKING
 
 from logstore.records import native
+from logstore.slices import Slices
+
+SLICE_BYTES = 4 << 20
 
 Buffer = bytes | bytearray | memoryview
 
@@ -19,3 +22,12 @@ if TYPE_CHECKING or native.codec is None:
 
 else:
     crc32c = native.codec.crc32c
+
+
+def crc32c_in_slices(data: memoryview, initial: int = 0) -> Slices[int]:
+    """The same as `crc32c`."""
+    crc = crc32c(data[:SLICE_BYTES], initial)
+    for at in range(SLICE_BYTES, len(data), SLICE_BYTES):
+        yield
+        crc = crc32c(data[at : at + SLICE_BYTES], crc)
+    return crc

@@ -46,6 +46,13 @@ class Adopted(NamedTuple):
     was_adopted: bool
 
 
+class NotedAnswer(NamedTuple):
+    """`has_moved`: some leader is to be looked up. `has_advanced`: more of the batch is done."""
+
+    has_moved: bool
+    has_advanced: bool
+
+
 class Adoption:
     """State of one batch while its partitions are adopted."""
 
@@ -57,6 +64,7 @@ class Adoption:
         self._names = {topic.topic_id: topic.name for topic in manifest.head.topics}
         self._left = sorted(manifest.head.rows)
         self._gone_since_s: float | None = None
+        self._progress: dict[TopicPartition, int] = {}
 
     @property
     def is_done(self) -> bool:
@@ -115,10 +123,9 @@ class Adoption:
             for broker, topics in by_broker.items()
         }
 
-    def note(self, response: AdoptResponse) -> bool:
-        """An answer. Returns whether some leader is to be looked up. Raises `Invalid` where asking
-        again is of no use."""
-        moved = False
+    def note(self, response: AdoptResponse) -> NotedAnswer:
+        """An answer. Raises `Invalid` where asking again is of no use."""
+        moved = advanced = False
         wanted = set(self._left)
         for key, result in _results(response):
             if key not in wanted:
@@ -128,7 +135,11 @@ class Adoption:
                 self.adopted[key] = Adopted(
                     result.first_offset, result.end_offset, outcome is AdoptOutcome.ALREADY
                 )
+                advanced = True
                 continue
+            if outcome is AdoptOutcome.BUSY:
+                advanced |= result.progress > self._progress.get(key, 0)
+                self._progress[key] = result.progress
             where = f"{self._name(key)} manifest={self.manifest.key}"
             detail = f"{where} answer={outcome.name} {result.message or ''}".rstrip()
             if outcome in _FINAL:
@@ -136,7 +147,7 @@ class Adoption:
             self.trouble = detail
             moved |= outcome is AdoptOutcome.NOT_LEADER
         self._left = [one for one in self._left if one not in self.adopted]
-        return moved
+        return NotedAnswer(moved, advanced)
 
     def _name(self, one: TopicPartition) -> str:
         return f"partition={self._names[one.topic_id]}-{one.partition}"

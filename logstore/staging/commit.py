@@ -59,8 +59,8 @@ class BatchCommitter:
     def commit(self, offered: OfferedBatch, *, timeout_s: float = ADOPT_TIMEOUT_S) -> CommitReport:
         """Every row is in the log, exactly once per partition, when it returns.
 
-        Raises `Invalid` where that is impossible, `Retryable` where `timeout_s` passes first, and
-        what stores raise: the same batch may be committed again then.
+        Raises `Invalid` where that is impossible, `Retryable` where `timeout_s` passes and no
+        leader did any more of it, and what stores raise: the same batch may be committed again.
         """
         rows = offered.rows()
         if not rows:
@@ -75,15 +75,17 @@ class BatchCommitter:
         deadline_s = self._clock.monotonic_s() + timeout_s
         failures = 0
         while True:
-            left_before = len(adoption.left)
+            has_advanced = False
             try:
-                self._ask_leaders(adoption, deadline_s)
+                has_advanced = self._ask_leaders(adoption, deadline_s)
             except Unavailable as error:
                 adoption.trouble = str(error)
                 self._brokers.forget_leaders()
             if adoption.is_done:
                 return adoption
-            failures = 1 if len(adoption.left) < left_before else failures + 1
+            failures = 1 if has_advanced else failures + 1
+            if has_advanced:
+                deadline_s = self._clock.monotonic_s() + timeout_s
             wait_s = pause_s(failures, self._rng)
             if self._clock.monotonic_s() + wait_s > deadline_s:
                 raise Retryable(
@@ -94,10 +96,10 @@ class BatchCommitter:
                 )
             self._sleep_s(wait_s)
 
-    def _ask_leaders(self, adoption: Adoption, deadline_s: float) -> None:
-        """One request to each leader of what is left, side by side.
+    def _ask_leaders(self, adoption: Adoption, deadline_s: float) -> bool:
+        """One request to each leader of what is left, side by side. Whether more is done now.
 
-        Raises the error of one that did not answer, after all others have.
+        Raises the error of one that did not answer, after all others have, if they did no more.
         """
         leaders = self._brokers.leaders(adoption.topic_names())
         adoption.note_topic_ids(self._brokers.topic_ids, self._clock.monotonic_s())
@@ -108,13 +110,21 @@ class BatchCommitter:
         ):
             self._brokers.forget_leaders()
         failure: LogstoreError | None = None
+        has_advanced = False
         for answer in self._answers(requests):
             if isinstance(answer, LogstoreError):
                 failure = answer
-            elif adoption.note(answer):
-                self._brokers.forget_leaders()
+            else:
+                noted = adoption.note(answer)
+                has_advanced |= noted.has_advanced
+                if noted.has_moved:
+                    self._brokers.forget_leaders()
         if failure is not None:
-            raise failure
+            if not has_advanced:
+                raise failure
+            adoption.trouble = str(failure)
+            self._brokers.forget_leaders()
+        return has_advanced
 
     def _answers(self, requests: Mapping[int, AdoptRequest]) -> list[AdoptResponse | LogstoreError]:
         if len(requests) <= 1:

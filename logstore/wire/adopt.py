@@ -11,7 +11,7 @@ manifest and copies the batches that it lists (`broker.handlers.adopt`).
     response   topics: count int32, each
                    topic id 16 | partitions: count int32, each
                        partition int32 | outcome int8 | first offset int64 | end offset int64 |
-                       message (nullable string)
+                       progress int64 | message (nullable string)
 
 Integers are big-endian. Encoded and decoded as generated messages are: tables by version below.
 """
@@ -40,7 +40,7 @@ _NONCE_AND_TIMEOUT = Struct(">16si")
 _ID = Struct(">16s")
 _TOPIC = Struct(">16si")
 _PARTITION = Struct(">ii")
-_RESULT = Struct(">ibqqh")
+_RESULT = Struct(">ibqqqh")
 _MESSAGE_BYTES_MAX = 2_000
 
 
@@ -99,9 +99,13 @@ class AdoptRequest(Message):
 
 
 class AdoptPartitionResult(Message):
-    """Offsets [first, end) that hold the batch's rows; other producers' rows may lie between."""
+    """Offsets [first, end) that hold the batch's rows; other producers' rows may lie between.
 
-    __slots__ = ("end_offset", "first_offset", "message", "outcome", "partition")
+    `progress`: how much of its work on the batch the leader has done, in no unit; -1: unknown. A
+    driver gives a leader up that stays where it is, not one that needs long.
+    """
+
+    __slots__ = ("end_offset", "first_offset", "message", "outcome", "partition", "progress")
 
     def __init__(
         self,
@@ -110,12 +114,14 @@ class AdoptPartitionResult(Message):
         first_offset: int = -1,
         end_offset: int = -1,
         message: str | None = None,
+        progress: int = -1,
     ) -> None:
         self.partition: int = partition
         self.outcome: int = outcome
         self.first_offset: int = first_offset
         self.end_offset: int = end_offset
         self.message: str | None = message
+        self.progress: int = progress
 
 
 class AdoptTopicResult(Message):
@@ -174,9 +180,11 @@ def _decode_response(data: Buffer, at: int, end: int, count_max: int) -> tuple[A
             count, at = _decode_count(view, at, end, count_max, _RESULT.size, name)
             items = []
             for _ in range(count):
-                partition, outcome, first, last, _ = _RESULT.unpack_from(view, at)
+                partition, outcome, first, last, progress, _ = _RESULT.unpack_from(view, at)
                 message, at = _decode_string(view, at + _RESULT.size - _LENGTH.size, end)
-                items.append(AdoptPartitionResult(partition, outcome, first, last, message))
+                items.append(
+                    AdoptPartitionResult(partition, outcome, first, last, message, progress)
+                )
             topics.append(AdoptTopicResult(topic_id, items))
         response.topics = topics
     except UNREADABLE as failure:
@@ -225,7 +233,7 @@ def _encode_response(response: AdoptResponse, out: bytearray, parts: list[Buffer
             message = b"" if one.message is None else _cut(one.message)
             length = -1 if one.message is None else len(message)
             out += _RESULT.pack(
-                one.partition, one.outcome, one.first_offset, one.end_offset, length
+                one.partition, one.outcome, one.first_offset, one.end_offset, one.progress, length
             )
             out += message
     return out

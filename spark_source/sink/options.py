@@ -1,6 +1,7 @@
 """Options of the sink: read, checked, and refused with what to write instead. Pure.
 
-Names and meanings are those of Spark's Kafka sink wherever it has the option.
+Names and meanings are those of Spark's Kafka sink wherever it has the option; `option_list.py` has
+all of them.
 """
 
 import difflib
@@ -21,22 +22,9 @@ from spark_source.option_texts import (
     storage_of,
     url_of,
 )
+from spark_source.sink.option_list import DEFAULT_ADOPT_TIMEOUT, DEFAULT_CODEC, SINK_OPTIONS
 
-DEFAULT_CODEC: Codec = "lz4"
-DEFAULT_ADOPT_TIMEOUT = "2m"
-KNOWN = (
-    "path",
-    "url",
-    "topic",
-    "includeHeaders",
-    "compression",
-    "delivery",
-    "sinkId",
-    "txnAppId",
-    "txnVersion",
-    "adopt.timeout",
-    BOOTSTRAP,
-)
+KNOWN = tuple(option.name for option in SINK_OPTIONS if not option.is_prefix)
 SPARKS_OWN = ("checkpointlocation", "querynam", "queryname", "outputmode", "triggerinterval")
 """Options of a query that Spark passes on to its sink."""
 

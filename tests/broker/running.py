@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -65,16 +66,24 @@ NOW_MS = SystemClock().now_ms()
 
 
 class HeldStore(MemoryStore):
-    """A store whose creates wait while it is held."""
+    """A store whose creates wait while it is held. It counts ranged reads, and may damage them."""
 
     def __init__(self, objects: MemoryObjects) -> None:
         super().__init__(objects)
+        self.reads: Counter[str] = Counter()
+        self.damage: dict[str, Iterator[Callable[[bytes], bytes]]] = {}
+        """By key, how its next ranged reads come; behind the last one, as they are."""
         self._let_go = asyncio.Event()
         self._let_go.set()
 
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
         await self._let_go.wait()
         await super().create(key, parts)
+
+    async def get_range(self, key: str, start: int, length: int) -> bytes:
+        self.reads[key] += 1
+        data = await super().get_range(key, start, length)
+        return next(self.damage.get(key, iter(())), bytes)(data)
 
     def hold(self) -> None:
         self._let_go.clear()

@@ -53,7 +53,7 @@ class Staging:
         """A task that puts one object."""
         builder = StagedBuilder()
         self._add(builder, rows, **fields)
-        nonce = bytes([len(self.objects) + 1]) * 16
+        nonce = (len(self.objects) + 1).to_bytes(16, "big")
         parts = builder.freeze(
             self.sink_batch, cluster_id=self.cluster_id, nonce=nonce, created_ms=self.created_ms
         )

@@ -77,7 +77,7 @@ def outcome_of_a_zombie(brokers: Cluster, found: Staging) -> int:
     one.wait_for(hold_reads())
     with connect(one) as client:
         send(client, found.request())
-        one.wait_until(lambda: found.sink_batch in one.broker.staged_manifests._reading)
+        one.wait_until(lambda: found.sink_batch in one.broker.staged_manifests._kept._reading)
         taken = seal(brokers, 1, 2)
         one.do(let_reads_go)
         (result,) = receive(client).topics[0].partitions

@@ -1,7 +1,7 @@
 """Adopt: a leader copies what tasks of a sink staged, once, in order, or says why not."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,7 +13,6 @@ from logstore.formats.keys import segment_key
 from logstore.formats.partition_state import SINK_EXPIRATION_MS
 from logstore.formats.segment import AdoptEnd, EntryKind, decode_front
 from logstore.formats.staging_keys import BATCH_MAX
-from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol import adopt_plan
 from logstore.protocol.sinks import DAY_MS, SINKS_MAX
 from logstore.records.batch import read_header
@@ -277,59 +276,6 @@ def test_a_manifest_that_is_not_there_is_refused(running: Running) -> None:
     found = staging(running, topic, "nothing")
 
     assert found.sink_batch.manifest_key in refusal(running, found.request(), INVALID)
-
-
-Damage = Callable[[Staging], None]
-
-
-def gone(found: Staging) -> None:
-    """An object is not there; the manifest names it."""
-    manifest = found.manifest()
-    found.objects.popitem()
-    found.manifest = lambda head=None: manifest  # type: ignore[method-assign]
-
-
-def cut_short(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref] = data[:-1]
-
-
-def other_nonce(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref._replace(nonce=b"o" * 16)] = data
-
-
-def other_size(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref._replace(size_bytes=ref.size_bytes - 1)] = data
-
-
-def other_count(found: Staging) -> None:
-    partition = TopicPartition(found.topic.topic_id, 0)
-    found.rows[partition] += 1
-
-
-def wrong_batch(found: Staging) -> None:
-    ref, data = found.objects.popitem()
-    found.objects[ref] = data[:-1] + bytes([data[-1] ^ 1])
-
-
-@pytest.mark.parametrize(
-    "damage", [gone, cut_short, other_nonce, other_size, other_count, wrong_batch]
-)
-def test_staging_that_lies_is_refused_before_anything_is_appended(
-    running: Running, damage: Damage
-) -> None:
-    name = f"lies-{damage.__name__}".replace("_", "-")
-    topic = running.create_topic(name)
-    found = staging(running, topic, name)
-    found.task({0: [["a"]]})
-    found.task({0: [["b"], ["c"]]})
-    damage(found)
-    found.put(running.shared.objects)
-
-    assert found.sink_batch.prefix in refusal(running, found.request(), INVALID)
-    assert leader(running, name).log_end == 0
 
 
 def test_records_that_the_topic_refuses_are_refused(running: Running) -> None:

@@ -9,10 +9,12 @@ import pytest
 
 from broker.http.catalogue import METRICS, PROCESS, MetricKind
 from broker.http.label_names import LABEL_CHARACTERS_MAX, OTHER
+from logstore.formats.segment import ENTRY_BYTES, HEADER_BYTES
 from logstore.wire.framing.client import Connection
 from tests.broker.group_calls import SETTINGS, commit, join, prepare
 from tests.broker.http.pages import Pages, ask, pages_of, scrape
 from tests.broker.running import Running, batch_of, fetch, produce, running_broker
+from tests.broker.staging import adopt, staging
 
 LIST = Path(__file__).parents[3] / "docs/operations/metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) ?\| (.+) \|$", re.MULTILINE)
@@ -112,6 +114,28 @@ def test_the_log_and_the_bill_are_printed(pages: Pages, client: Connection) -> N
     assert after.value("logstore_store_requests_total", kind="create") == 2_000
     assert after.value("logstore_store_errors_total", kind="create") == 1
     assert after.value("logstore_store_dollars_total") == pytest.approx(0.01)
+
+
+def test_batches_of_sinks_are_counted_by_their_answers(pages: Pages) -> None:
+    running = pages.running
+    found = staging(running, running.create_topic("adopted"), "counted")
+    found.task({0: [["a"], ["b"]]})
+    found.put(running.shared.objects)
+    before = scrape(pages.port)
+    for _ in range(2):
+        adopt(running, found.request(0, 7))
+    after = scrape(pages.port)
+
+    def grown(name: str, **labels: str) -> float:
+        return after.value(name, **labels) - before.value(name, **labels)
+
+    outcomes = ("adopted", "already", "not_leader", "invalid")
+    counts = [grown("logstore_adopts_total", outcome=outcome) for outcome in outcomes]
+    assert counts == [1, 1, 2, 0]
+    assert grown("logstore_adopted_batches_total") == 2
+    size = sum(len(data) for data in found.objects.values())
+    assert grown("logstore_adopted_bytes_total") == size - HEADER_BYTES - 2 * ENTRY_BYTES
+    assert after.value("logstore_staging_deleted_objects_total") == 0
 
 
 def test_lag_is_what_a_group_has_not_committed_yet(pages: Pages, client: Connection) -> None:

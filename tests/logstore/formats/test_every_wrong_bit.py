@@ -34,6 +34,7 @@ from logstore.protocol.identity import Identity, decode_identity, encode_identit
 from logstore.protocol.lookup import IndexCache
 from logstore.protocol.steps import GetRange, Steps
 from logstore.protocol.walk import FRONT_GUESS_BYTES, read_chain_at, read_checkpoint, read_front
+from logstore.slices import finish
 from tests.golden import samples
 from tests.golden.samples import golden
 
@@ -66,7 +67,7 @@ def with_places() -> bytes:
 def read_staged(data: bytes) -> Any:
     """Index and batches, as a leader that adopts them reads them."""
     batch, ref = samples.SINK_BATCH, samples.staged_ref()
-    index = decode_staged(data, batch, ref, cluster_id=samples.CLUSTER_ID)
+    index = finish(decode_staged(data, batch, ref, cluster_id=samples.CLUSTER_ID))
     return index, read_ranges(data, index.header, index.ranges)
 
 

@@ -19,16 +19,19 @@ from logstore.formats.segment import (
 )
 from logstore.formats.segment_builder import bare_header
 from logstore.formats.staged_object import (
+    _SLICE_ENTRIES,
     StagedBuilder,
     StagedIndex,
     StagedRef,
     batches_of,
     decode_staged,
+    one_leader,
 )
 from logstore.formats.staging_keys import SinkBatch, StagedName
 from logstore.formats.topic_partition import TopicPartition
 from logstore.records.batch import BatchHeader, stamp
 from logstore.records.encode import encode_batch, records_of
+from logstore.slices import finish
 from tests.golden.samples import (
     CLUSTER_ID,
     CREATED_MS,
@@ -64,7 +67,7 @@ def frozen(builder: StagedBuilder, leader_of: Callable[[TopicPartition], int]) -
 
 def decoded(data: bytes) -> StagedIndex:
     ref = StagedRef(StagedName(0, 1, 2), nonce(1), len(data))
-    return decode_staged(data, SINK_BATCH, ref, cluster_id=CLUSTER_ID)
+    return finish(decode_staged(data, SINK_BATCH, ref, cluster_id=CLUSTER_ID))
 
 
 def read(data: bytes) -> dict[TopicPartition, list[tuple[Entry, BatchHeader, bytes]]]:
@@ -114,7 +117,7 @@ def test_its_bytes_are_golden() -> None:
 
 def test_a_golden_object_reads_as_ever() -> None:
     data = golden("staged-1")
-    index = decode_staged(data, SINK_BATCH, staged_ref(), cluster_id=CLUSTER_ID)
+    index = finish(decode_staged(data, SINK_BATCH, staged_ref(), cluster_id=CLUSTER_ID))
 
     assert [(one.partition.partition, len(one.entries)) for one in index.ranges] == [(0, 1), (1, 2)]
     assert [one.row_count for one in index.ranges] == [1, 2]
@@ -153,7 +156,7 @@ def test_an_object_counts_only_under_its_own_name(changed: dict[str, object], te
     asked = {"batch": SINK_BATCH, "ref": staged_ref(), "cluster_id": CLUSTER_ID, **changed}
 
     with pytest.raises(Corrupt, match=text) as raised:
-        decode_staged(golden("staged-1"), **asked)  # type: ignore[arg-type]
+        finish(decode_staged(golden("staged-1"), **asked))  # type: ignore[arg-type]
     assert "key=staging/" in str(raised.value)
 
 
@@ -198,12 +201,12 @@ def test_entries_that_lie_are_noticed(change: Callable[[list[Entry]], None]) -> 
     ref = staged_ref()._replace(size_bytes=len(data))
 
     with pytest.raises(Corrupt, match="key=staging/"):
-        decode_staged(data, SINK_BATCH, ref, cluster_id=CLUSTER_ID)
+        finish(decode_staged(data, SINK_BATCH, ref, cluster_id=CLUSTER_ID))
 
 
 def test_batches_that_are_not_their_entries_are_noticed() -> None:
     data = with_entries(replaced(0, max_timestamp=5))
-    index = decode_staged(data, SINK_BATCH, staged_ref(), cluster_id=CLUSTER_ID)
+    index = finish(decode_staged(data, SINK_BATCH, staged_ref(), cluster_id=CLUSTER_ID))
     one = index.ranges[0]
     body = memoryview(data)[index.header.body_at :]
 
@@ -218,11 +221,11 @@ def test_an_ordinary_segment_is_no_staged_object() -> None:
     ref = StagedRef(StagedName(0, 0, 0), nonce(1), len(data))
 
     with pytest.raises(Corrupt, match="does not match its key"):
-        decode_staged(data, SINK_BATCH, ref, cluster_id=CLUSTER_ID)
+        finish(decode_staged(data, SINK_BATCH, ref, cluster_id=CLUSTER_ID))
 
 
 def test_an_object_without_batches_is_read() -> None:
-    assert decoded(frozen(StagedBuilder(), lambda _: 0)).ranges == []
+    assert not decoded(frozen(StagedBuilder(), lambda _: 0)).ranges
 
 
 def test_places_are_refused() -> None:
@@ -233,7 +236,7 @@ def test_places_are_refused() -> None:
     ref = StagedRef(StagedName(0, 0, 0), bytes(16), HEADER_BYTES)
 
     with pytest.raises(Corrupt, match="of a bad form"):
-        decode_staged(encode_front(header, b"", []), SINK_BATCH, ref, cluster_id=CLUSTER_ID)
+        finish(decode_staged(encode_front(header, b"", []), SINK_BATCH, ref, cluster_id=CLUSTER_ID))
 
 
 def test_one_batch_costs_one_entry() -> None:
@@ -241,3 +244,19 @@ def test_one_batch_costs_one_entry() -> None:
     builder.add(TopicPartition(TOPIC_ID, 0), staged_batch(b"k"))
 
     assert len(frozen(builder, lambda _: 0)) == HEADER_BYTES + ENTRY_BYTES + builder.size_bytes
+
+
+def test_a_large_index_is_decoded_in_slices() -> None:
+    builder = StagedBuilder()
+    batch = batch_of(1, 0)
+    count = 3 * _SLICE_ENTRIES + 1
+    for number in range(count):
+        builder.add(TopicPartition(bytes(16), number % 7), batch)
+    data = frozen(builder, one_leader)
+    ref = StagedRef(StagedName(0, 1, 2), nonce(1), len(data))
+    slices = decode_staged(data, SINK_BATCH, ref, cluster_id=CLUSTER_ID)
+    breaths = sum(1 for _ in slices)
+
+    assert breaths == 3
+    index = decoded(data)
+    assert sum(len(one.entries) for one in index.ranges) == count

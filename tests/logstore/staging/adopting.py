@@ -15,6 +15,7 @@ from logstore.formats.staging_keys import place_of
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
 from logstore.records.decode import decode_records
+from logstore.slices import finish
 from logstore.wire.adopt import (
     ADOPT_KEY,
     AdoptOutcome,
@@ -48,6 +49,8 @@ class AdoptingCluster:
         self.after: Hook = nothing
         self.outcomes: list[AdoptOutcome] = []
         """Answered in place of the truth, one per partition asked for, until none is left."""
+        self.progress: list[int] = []
+        """Said with these outcomes, as long as there is any."""
         self.requests: list[str] = []
         self.leader_of: Callable[[TopicPartition], int] = lambda one: one.partition % 2
         self.partitions = 4
@@ -101,7 +104,10 @@ class AdoptingCluster:
         self, broker: int, key: TopicPartition, manifest: Manifest
     ) -> AdoptPartitionResult:
         if self.outcomes:
-            return AdoptPartitionResult(key.partition, self.outcomes.pop(0), message="as scripted")
+            progress = self.progress.pop(0) if self.progress else -1
+            return AdoptPartitionResult(
+                key.partition, self.outcomes.pop(0), message="as scripted", progress=progress
+            )
         if key.topic_id not in self.topics.values():
             return AdoptPartitionResult(key.partition, AdoptOutcome.UNKNOWN_TOPIC_ID)
         if self.leader_of(key) != broker:
@@ -123,7 +129,7 @@ class AdoptingCluster:
         values: list[bytes] = []
         for ref in manifest.head.objects:
             data = self._objects.get(ref.name.key(batch))
-            index = decode_staged(data, batch, ref, cluster_id=self._cluster_id)
+            index = finish(decode_staged(data, batch, ref, cluster_id=self._cluster_id))
             body = memoryview(data)[index.header.body_at :]
             values += _values_of(key, index.ranges, body)
         body = memoryview(self._objects.get(manifest.key))[manifest.header.body_at :]

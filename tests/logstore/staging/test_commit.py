@@ -12,7 +12,7 @@ from logstore.formats.staged_object import StagedBuilder
 from logstore.formats.staging_keys import SinkBatch
 from logstore.ports.objects import Buffer
 from logstore.staging.brokers import BrokerAddress
-from logstore.staging.commit import CommitReport
+from logstore.staging.commit import ADOPT_TIMEOUT_S, CommitReport
 from logstore.wire.adopt import AdoptOutcome
 from tests.logstore.staging.driving import CLUSTER_ID, ORDERS, SINK, Query
 
@@ -268,6 +268,28 @@ def test_leaders_that_stay_busy_end_the_batch_in_time() -> None:
         Retryable, match=r"partitions_left=\d+ of \d+ last=.*answer=BUSY as scripted"
     ):
         query.commit(0)
+
+
+def test_leaders_that_do_more_each_time_are_not_given_up() -> None:
+    query = Query()
+    count = 300
+    query.cluster.before = lambda _: query.time.pass_s(10)
+    query.cluster.outcomes = [AdoptOutcome.BUSY] * count
+    query.cluster.progress = [1 + number for number in range(count)]
+    query.commit(0)
+
+    assert query.time.passed_s > 2 * ADOPT_TIMEOUT_S
+    assert query.logs() == query.wanted([0])
+
+
+def test_leaders_that_only_say_how_far_they_are_are_given_up() -> None:
+    query = Query()
+    query.cluster.outcomes = [AdoptOutcome.BUSY] * 10_000
+    query.cluster.progress = [7] * 10_000
+
+    with pytest.raises(Retryable, match="timeout_s=120"):
+        query.commit(0)
+    assert query.time.passed_s <= 130
 
 
 def test_no_broker_that_is_known_is_said() -> None:

@@ -33,11 +33,12 @@ REQUEST = bytes.fromhex(
     "00000001 00000003 00000005"  # one partition: 3, leader epoch 5
 )
 RESPONSE = bytes.fromhex(
-    "00000037"  # size 55
+    "0000003f"  # size 63
     "00000007"  # correlation id 7
     "00000001 02020202020202020202020202020202"  # one topic
     "00000001 00000003 04"  # one partition: 3, invalid
-    "ffffffffffffffff ffffffffffffffff 0004 676f6e65"  # no offsets, "gone"
+    "ffffffffffffffff ffffffffffffffff"  # no offsets
+    "ffffffffffffffff 0004 676f6e65"  # no progress, "gone"
 )
 
 i32 = st.integers(-(2**31), 2**31 - 1)
@@ -60,6 +61,7 @@ results = st.builds(
     i64,
     i64,
     st.none() | st.text(max_size=20),
+    i64,
 )
 responses = st.builds(
     AdoptResponse,

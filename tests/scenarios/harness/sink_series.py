@@ -78,7 +78,7 @@ class SinkSeries:
             kinds = plan(kills, self._rng)
             try:
                 for kind in kinds:
-                    self._add_rows(log)
+                    add_rows(log.bootstrap, self._rng, self._written)
                     self._kill(log, kind)
                 self._run_driver(log)
                 self._await_all(log)
@@ -89,15 +89,6 @@ class SinkSeries:
         outcome = judge(self._written, values)
         outcome.kinds = Counter(kinds)
         return outcome, [value for some in values for value in some]
-
-    def _add_rows(self, log: ServedLog) -> None:
-        producer = Producer({"bootstrap.servers": log.bootstrap, "enable.idempotence": True})
-        for _ in range(ROWS_A_KILL):
-            key = self._rng.randrange(KEYS)
-            value = b"%d/%d" % (key, self._written[key])
-            producer.produce("source", key=b"%d" % key, value=value)
-            self._written[key] += 1
-        assert not producer.flush(START_S)
 
     def _kill(self, log: ServedLog, kind: str) -> None:
         if kind in POINTS:
@@ -149,6 +140,16 @@ class SinkSeries:
             assert time.monotonic() < deadline_s, f"target has {log.record_count('target')} rows"
             self._run_driver(log)
             time.sleep(1)
+
+
+def add_rows(bootstrap: str, rng: random.Random, written: Counter[int]) -> None:
+    """Rows for one kill to the source; `written` counts them by key."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for _ in range(ROWS_A_KILL):
+        key = rng.randrange(KEYS)
+        producer.produce("source", key=b"%d" % key, value=b"%d/%d" % (key, written[key]))
+        written[key] += 1
+    assert not producer.flush(START_S)
 
 
 def commits(checkpoint: Path) -> Iterable[Path]:

@@ -1,6 +1,7 @@
 """A log with a real broker process, as tests of the sink write to it and read it back."""
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,14 +23,12 @@ class ReadRecord(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]]
 
 
-@dataclass(slots=True)
-class ServedLog:
-    url: str
-    brokers: Fleet
+class Topics(ABC):
+    """Topics at `bootstrap`, of our brokers or others."""
 
     @property
-    def bootstrap(self) -> str:
-        return self.brokers.bootstrap
+    @abstractmethod
+    def bootstrap(self) -> str: ...
 
     def create(self, topic: str, partitions: int = 3, **configs: str) -> None:
         create_topic(self.bootstrap, topic, partitions, configs)
@@ -111,6 +110,16 @@ class ServedLog:
         return sorted(
             record.value or b"" for some in self.records(topic).values() for record in some
         )
+
+
+@dataclass(slots=True)
+class ServedLog(Topics):
+    url: str
+    brokers: Fleet
+
+    @property
+    def bootstrap(self) -> str:
+        return self.brokers.bootstrap
 
 
 @contextmanager

@@ -1,0 +1,111 @@
+"""Reads the bytes of a window of staged batches, and checks them.
+
+All reads of a broker share `store_reads`. A window has thousands of bites, so what is done for each
+of them is done in a thread.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
+
+from broker.answers.services import Services
+from broker.answers.staged_checks import CheckedPart, ReadPart, check_parts
+from broker.answers.topic_rules import TopicRules
+from logstore.errors import Corrupt, LogstoreError
+from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.adopt_plan import Bite, StagedRead, bytes_of, parts_of, reads_of
+from logstore.protocol.staged_reads import ReadManifest, read_staged_bytes
+
+READS_AT_ONCE = 16
+"""Of one request."""
+
+
+class WindowPart(NamedTuple):
+    partition: TopicPartition
+    checked: CheckedPart | LogstoreError
+    """The error names the object."""
+
+
+async def read_window(
+    broker: Services,
+    bites: Sequence[Bite],
+    read: ReadManifest,
+    rules_of: Callable[[TopicPartition], TopicRules],
+) -> list[WindowPart]:
+    """The parts of a window. Raises as stores do, `Corrupt` where an object is gone."""
+    parts = await broker.loop.run_in_executor(None, parts_of, bites)
+    checked = await _read_and_check(broker, bites, parts, read, rules_of)
+    damaged = [number for number, outcome in enumerate(checked) if isinstance(outcome, Corrupt)]
+    if damaged:  # that is for good, so it is read once more: it may have come on the way
+        some = [parts[number] for number in damaged]
+        flat = [bite for part in some for bite in part]
+        again = await _read_and_check(broker, flat, some, read, rules_of)
+        for number, outcome in zip(damaged, again, strict=True):
+            checked[number] = outcome
+    return [
+        WindowPart(part[0].partition, outcome) for part, outcome in zip(parts, checked, strict=True)
+    ]
+
+
+async def _read_and_check(
+    broker: Services,
+    bites: Sequence[Bite],
+    parts: Sequence[Sequence[Bite]],
+    read: ReadManifest,
+    rules_of: Callable[[TopicPartition], TopicRules],
+) -> list[CheckedPart | LogstoreError]:
+    """`bites`: those of all parts, neighbours of an object side by side."""
+    loop, key = broker.loop, read.manifest.key
+    reads, numbers = await loop.run_in_executor(None, reads_of, bites, key)
+    fetched = await _fetch(broker, reads)
+    fetched[-1] = memoryview(read.data), 0
+    rules = [rules_of(part[0].partition) for part in parts]
+    created_ms = read.manifest.header.created_ms
+
+    def check() -> list[CheckedPart | LogstoreError]:
+        data = {
+            (bite.partition, bite.first): bytes_of(bite.source, *fetched[number])
+            for bite, number in zip(bites, numbers, strict=True)
+        }
+        found = [
+            ReadPart([(bite, data[bite.partition, bite.first]) for bite in part], one)
+            for part, one in zip(parts, rules, strict=True)
+        ]
+        return check_parts(found, created_ms)
+
+    async with broker.record_checks:
+        return await loop.run_in_executor(None, check)
+
+
+async def _fetch(
+    broker: Services, reads: Sequence[StagedRead]
+) -> dict[int, tuple[memoryview, int]]:
+    """The bytes of each read by its number, and where in their object they begin."""
+    fetched: dict[int, tuple[memoryview, int]] = {}
+
+    async def fetch(number: int, one: StagedRead) -> None:
+        steps = read_staged_bytes(one.key, one.start, one.end - one.start)
+        fetched[number] = memoryview(await broker.log.runner.run(steps)), one.start
+
+    await _side_by_side(broker, [fetch(*one) for one in enumerate(reads)])
+    return fetched
+
+
+async def _side_by_side(broker: Services, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """All of `work`, some at a time; the first error ends it and is raised."""
+    waiting = iter(work)
+
+    async def take_turns() -> None:
+        for one in waiting:
+            async with broker.store_reads:
+                await one
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(READS_AT_ONCE, len(work))):
+                group.create_task(take_turns())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        for one in waiting:
+            one.close()
