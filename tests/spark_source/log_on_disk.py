@@ -37,13 +37,16 @@ class LogOnDisk:
         storage: Mapping[str, str] | None = None,
         *,
         checkpoint_segments: int = 8,
+        topic_defaults: Mapping[str, str] | None = None,
     ) -> None:
+        """`topic_defaults`: configs that its topics have where they say nothing."""
         self.directory = directory
         self.storage = storage or {}
         self._settings = LogSettings(
             flush=FlushSettings(interval_s=0.002),
             limits=ChainLimits(checkpoint_segments=checkpoint_segments),
         )
+        self._topic_defaults = topic_defaults or {}
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="log-on-disk")
@@ -158,7 +161,9 @@ class LogOnDisk:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                me = BrokerInfo(1, "localhost", 9092, "", "the lock")
+                me = BrokerInfo(
+                    1, "localhost", 9092, "", "the lock", topic_defaults=self._topic_defaults
+                )
                 self._runner = opened.runner
                 self._log = await Log.start(opened, me, self._settings, tasks)
                 self._ready.set()

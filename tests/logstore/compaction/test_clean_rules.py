@@ -41,7 +41,7 @@ def of(clean_before: int, *files: DataFile, rules: CleanRules = RULES) -> CleanR
 
 
 def test_settings_are_kafkas() -> None:
-    assert CleanRules.of({}) == CleanRules()
+    assert CleanRules.of({}, {}) == CleanRules()
     rules = CleanRules.of(
         {
             "cleanup.policy": "compact,delete",
@@ -50,9 +50,19 @@ def test_settings_are_kafkas() -> None:
             "max.compaction.lag.ms": "2",
             "delete.retention.ms": "3",
             "logstore.clean.dead.ratio": "0.5",
-        }
+        },
+        {"cleanup.policy": "delete"},
     )
     assert rules == CleanRules(True, 0.25, 1, 2, 3, 0.5)
+
+
+def test_where_a_topic_says_nothing_brokers_do() -> None:
+    defaults = {"cleanup.policy": "compact", "delete.retention.ms": "5"}
+
+    rules = CleanRules.of({"delete.retention.ms": "6"}, defaults)
+
+    assert (rules.is_compacted, rules.tombstones_kept_ms) == (True, 6)
+    assert not CleanRules.of({"cleanup.policy": "delete"}, defaults).is_compacted
 
 
 def test_files_that_overlap_are_one_unit() -> None:
