@@ -109,6 +109,18 @@ class LogOnDisk:
         """The offsets that a consumer gets from log start on, once the broker knows its row."""
         return self._call(self._fetch(topic, partition))
 
+    def fetch_chunk(
+        self, topic: str, partition: int, offset: int, bytes_max: int
+    ) -> tuple[list[int], int]:
+        """The offsets that one fetch gives from `offset` on, and where the next one begins."""
+
+        async def fetch() -> tuple[list[int], int]:
+            leader = self._log.topics[topic].leaders[partition]
+            chunk = await self._log.read(leader, offset, leader.high_watermark, bytes_max)
+            return [n for n in offsets_in(chunk.buffers) if n >= offset], chunk.end_offset
+
+        return self._call(fetch())
+
     async def _fetch(self, topic: str, partition: int) -> list[int]:
         leader = self._log.topics[topic].leaders[partition]
         row = await self._runner.run(read_partition_row(leader.topic_id, partition))
