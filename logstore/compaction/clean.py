@@ -23,6 +23,7 @@ from logstore.compaction.clean_rules import (
     is_due,
     most_dirty,
     neighbours_of,
+    overdue_ms,
     tombstone_horizon,
     units_to_rewrite,
 )
@@ -136,6 +137,9 @@ class Cleaning:
             except Refused as error:
                 self._fail(state, partition, error)
                 continue
+            summary = self._session.summary
+            delay_ms = overdue_ms(one, rules, now_ms) if one.clean_end > before else 0
+            summary.clean_delay_ms = max(summary.clean_delay_ms, delay_ms)
             is_asked = self._session.options.now and one.units and one.clean_end >= before
             if is_asked or is_due(one, rules, now_ms):
                 ranges.append(one)

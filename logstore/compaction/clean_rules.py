@@ -199,18 +199,17 @@ def is_due(wanted: CleanRange, rules: CleanRules, now_ms: int) -> bool:
     """
     if wanted.clean_end <= wanted.clean_before or not wanted.dirty:
         return False
-    if wanted.dirty_ratio >= rules.dirty_ratio_min:
-        return True
-    oldest = min(
-        (
-            file.min_timestamp_ms
-            for unit in wanted.dirty
-            for file in unit.files
-            if file.min_timestamp_ms is not None
-        ),
-        default=now_ms,
-    )
-    return oldest < now_ms - rules.lag_max_ms
+    return wanted.dirty_ratio >= rules.dirty_ratio_min or overdue_ms(wanted, rules, now_ms) > 0
+
+
+def overdue_ms(wanted: CleanRange, rules: CleanRules, now_ms: int) -> int:
+    """For how long its oldest dirty row has been older than `max.compaction.lag.ms`; 0: it is not.
+
+    Kafka's `LogCleanerManager.maxCompactionDelay`.
+    """
+    times = (file.min_timestamp_ms for unit in wanted.dirty for file in unit.files)
+    oldest = min((time_ms for time_ms in times if time_ms is not None), default=now_ms)
+    return max(0, now_ms - rules.lag_max_ms - oldest)
 
 
 def tombstone_horizon(cleaned_then: int, edited_end: int, raw_offset: int | None) -> int:
