@@ -29,15 +29,20 @@ class ConfigChange(NamedTuple):
     value: str | None
 
 
-def new_configs(given: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    """A topic's own configs, from (name, value) of each. Raises `Refuse` or `InvalidConfig`."""
+def new_configs(
+    given: Sequence[tuple[str, str | None]], defaults: Mapping[str, str]
+) -> dict[str, str]:
+    """A topic's own configs, from (name, value) of each; `defaults` hold for those not given.
+
+    Raises `Refuse` or `InvalidConfig`.
+    """
     _check_named_once([name for name, _ in given])
     configs: dict[str, str] = {}
     for name, value in given:
         if value is None:
             raise Refuse(ErrorCode.INVALID_REQUEST, f"no value for configuration {name}")
         configs[name] = value
-    return check_topic_configs(configs)
+    return check_topic_configs(configs, defaults)
 
 
 def check_changes(asked: Sequence[tuple[str, int, str | None]]) -> list[ConfigChange]:
@@ -82,7 +87,7 @@ def apply_changes(
         else:
             now = _items(changed.get(name, defaults[name]))
             changed[name] = ",".join(_combined(now, change, _items(value)))
-    return check_topic_configs(changed)
+    return check_topic_configs(changed, defaults)
 
 
 def _check_named_once(names: Sequence[str]) -> None:

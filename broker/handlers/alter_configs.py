@@ -5,7 +5,7 @@ IncrementalAlterConfigs where they can. `validate_only` checks and changes nothi
 (`broker.answers.altered_configs`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from broker.answers.altered_configs import Apply, alter_each
@@ -32,13 +32,13 @@ async def _alter_all(broker: Services, call: Call, request: AlterConfigsRequest)
         broker,
         call,
         request.resources,
-        _apply_of,
+        partial(_apply_of, broker.settings.topic_defaults),
         is_check=request.validate_only,
         answer=answer,
         result=AlterConfigsResourceResponse,
     )
 
 
-def _apply_of(configs: Sequence[AlterableConfig]) -> Apply:
+def _apply_of(defaults: Mapping[str, str], configs: Sequence[AlterableConfig]) -> Apply:
     given = [(one.name, one.value) for one in configs]
-    return lambda _: new_configs(given)
+    return lambda _: new_configs(given, defaults)

@@ -14,6 +14,7 @@ Not done: quotas on changes (THROTTLING_QUOTA_EXCEEDED), policies of one's own.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -96,7 +97,7 @@ async def _create(
     check_new_name(broker, name)
     layout = _layout(broker, call.version, asked)
     partitions = len(layout.assignments)
-    configs = _configs(asked)
+    configs = _configs(asked, broker.settings.topic_defaults)
     result = CreatableTopicResult(name, configs=[])
     if not request.validate_only:
         work = make_placed(
@@ -160,13 +161,13 @@ def _assigned(broker: Services, asked: CreatableTopic) -> _Layout:
     return _Layout(len(assignments[0]), assignments)
 
 
-def _configs(asked: CreatableTopic) -> dict[str, str]:
+def _configs(asked: CreatableTopic, defaults: Mapping[str, str]) -> dict[str, str]:
     given: dict[str, str | None] = {}
     for config in asked.configs:
         if config.name in given:
             raise Refuse(ErrorCode.INVALID_CONFIG, f"configuration named twice: {config.name}")
         given[config.name] = config.value
-    return check_topic_configs(given)
+    return check_topic_configs(given, defaults)
 
 
 def _echo(broker: Services, configs: dict[str, str]) -> list[CreatableTopicConfigs]:

@@ -144,7 +144,13 @@ COMPACTION_DEATHS = _counter("compaction_deaths", "Times that its process ended 
 CLEAN_BYTES = _counter("clean_bytes", "Bytes of files whose keys were compacted")
 CLEAN_DROPPED = _counter("clean_dropped_records", "Records that key compaction took out of tables")
 CLEAN_UNCLEANABLE = _gauge(
-    "clean_uncleanable_partitions", "Partitions that the last run could not compact by key"
+    "clean_uncleanable_partitions",
+    "Partitions that the last run could not compact by key (Kafka's uncleanable-partitions-count)",
+)
+CLEAN_DELAY = _gauge(
+    "clean_max_compaction_delay_seconds",
+    "Longest time by which a record was older than max.compaction.lag.ms allows when the last run "
+    "looked (Kafka's max-compaction-delay-secs)",
 )
 
 # Requests to the object store, and what they cost

@@ -83,6 +83,7 @@ def _compaction(counts: CompactionCounts) -> list[Reading]:
         _one(m.CLEAN_BYTES, counts.cleaned_bytes),
         _one(m.CLEAN_DROPPED, counts.dropped_rows),
         _one(m.CLEAN_UNCLEANABLE, counts.uncleanable),
+        _one(m.CLEAN_DELAY, counts.clean_delay_s),
     ]
 
 

@@ -119,7 +119,15 @@ async def _live(host: Host) -> int | None:
         async with asyncio.TaskGroup() as tasks:
             first, port = host.listeners[0].public_address
             places = {one.name: Address(*one.public_address) for one in host.listeners}
-            me = BrokerInfo(host.broker, first, port, host.rack, host.lock, places)
+            me = BrokerInfo(
+                host.broker,
+                first,
+                port,
+                host.rack,
+                host.lock,
+                places,
+                host.settings.published_topic_defaults,
+            )
             start = Log.start(host.opened, me, host.log_settings, tasks)
             starting, stopping = tasks.create_task(start), tasks.create_task(host.stop.wait())
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -28,6 +28,8 @@ class CompactionCounts:
     dropped_rows: int = 0
     uncleanable: int = 0
     """Partitions that the last run could not clean."""
+    clean_delay_s: int = 0
+    """Longest time by which a record was overdue for cleaning when the last run looked."""
 
     def add_run(self, figures: Any, now_ms: int) -> bool:
         """Take what `logstore compact --json` says of a run; whether no topic failed in it.
@@ -44,6 +46,7 @@ class CompactionCounts:
         self.cleaned_bytes += _count(figures, "cleaned_bytes")
         self.dropped_rows += _count(figures, "dropped_rows")
         self.uncleanable = _count(figures, "uncleanable_partitions")
+        self.clean_delay_s = _count(figures, "max_compaction_delay_secs")
         if figures.get("errors"):
             self.failed_runs += 1
             return False

@@ -81,6 +81,10 @@ def _print(verdict: "Verdict") -> None:
             ("changes of topics never made", counts.never_made),
             ("rows left half done", f"{counts.half_done} (to be cleared away)"),
             ("tables", f"{counts.tables} (files: {counts.table_files})"),
+            (
+                "key compactions checked",
+                f"{counts.cleanings} (not any more: {counts.old_cleanings})",
+            ),
             ("batches of sinks", f"{counts.manifests} (staged objects: {counts.staged})"),
             ("staged, in no batch", f"{counts.unnamed} (being written, or to be deleted)"),
         ]

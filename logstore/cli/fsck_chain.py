@@ -59,6 +59,10 @@ class FsckCounts:
     tables: int = 0
     """Also those of topics that are gone."""
     table_files: int = 0
+    cleanings: int = 0
+    """Commits of key compaction whose rows were held against those before; with `--data` alone."""
+    old_cleanings: int = 0
+    """Those that could not be: files that they took out are swept, or their keys are too many."""
     manifests: int = 0
     """Batches of Spark sinks that a driver has fixed, void ones too."""
     staged: int = 0

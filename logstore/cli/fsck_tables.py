@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.cli.fsck_chain import FsckCounts
+from logstore.cli.fsck_cleaned import clean_end_problems, is_small, row_problems
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_state import EpochKey
@@ -16,7 +17,7 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history import names
-from logstore.history.entries import CHECKPOINT_INTERVAL
+from logstore.history.entries import CHECKPOINT_INTERVAL, LogEntry
 from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
 from logstore.history.table_log import TableLog
 from logstore.protocol.checks import Problem, ProblemKind, SeenChain
@@ -88,7 +89,7 @@ class _TableCheck:
         table = TableLog(self._store, topic_id)
         try:
             snapshot = table.snapshot(None)
-            commits = [] if snapshot is None else self._commits(table, snapshot)
+            entries = [] if snapshot is None else self._entries(table, snapshot)
         except (Corrupt, Refused, NotFound) as error:
             self.seen.unreadable.add(topic_id)
             self._problem(ProblemKind.TABLE, where, str(error))
@@ -105,12 +106,30 @@ class _TableCheck:
         self.seen.snapshots[topic_id] = snapshot
         if row is not None:
             self.seen.problems += table_pointer_problems(row, snapshot)
-        self.seen.problems += commit_problems(where, commits)
+        self.seen.problems += commit_problems(where, [entry.facts for entry in entries])
+        self.seen.problems += clean_end_problems(snapshot, entries)
         for files in snapshot.files.values():
             self._counts.table_files += len(files)
             self.seen.problems += file_problems(where, snapshot, files, self._sizes)
             if self._bodies:
                 self._read(where, files)
+        for entry in entries if self._bodies else ():
+            for partition in entry.cleaned:
+                self._check_cleaned(table, entry, partition)
+
+    def _check_cleaned(self, table: TableLog, entry: LogEntry, partition: int) -> None:
+        """Rows that a commit of key compaction took out of one partition, if any went there."""
+        if not entry.removed_paths:
+            return
+        try:
+            before = table.snapshot(entry.facts.version - 1)
+            is_checked = before is not None and is_small(before, partition)
+            if before is not None and is_checked:
+                self.seen.problems += row_problems(self._store, before, entry, partition)
+        except LogstoreError:  # swept since; a file that the table still names is looked at above
+            is_checked = False
+        self._counts.cleanings += is_checked
+        self._counts.old_cleanings += not is_checked
 
     def _count_entries(self, where: str, table: TableLog, snapshot: Snapshot) -> None:
         """A warning, no problem: nothing is wrong with the table but its length."""
@@ -120,9 +139,9 @@ class _TableCheck:
         if every and entries > INTERVALS_MAX * every:
             self._counts.unsummed_entries[where] = entries
 
-    def _commits(self, table: TableLog, snapshot: Snapshot) -> list[CommitFacts]:
+    def _entries(self, table: TableLog, snapshot: Snapshot) -> list[LogEntry]:
         first = max(0, snapshot.version - COMMITS_CHECKED)
-        return [entry.facts for entry in table.entries(first, snapshot.version)]
+        return list(table.entries(first, snapshot.version))
 
     def _read(self, where: str, files: Sequence[DataFile]) -> None:
         """Every row of them: as many as were promised, each offset once."""

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             type=positive_number,
             metavar="N",
             help=f"retention.{name} of topics that do not set it; without this option they keep "
-            "everything, since brokers' defaults are not stored in the log",
+            "everything, since brokers' retention is not stored in the log",
         )
     parser.add_argument(
         "--trust-table",
@@ -71,7 +71,8 @@ async def _run(options: argparse.Namespace) -> int:
         for name in options.trust_table:
             await _trust(log, tables, name)
         grace_ms = options.grace_minutes * 60_000
-        swept, done, troubles = await collect(log, tables, _defaults(options), grace_ms=grace_ms)
+        defaults = await _defaults(log, options)
+        swept, done, troubles = await collect(log, tables, defaults, grace_ms=grace_ms)
         staging = await sweep_sinks(log, grace_ms=grace_ms)
     finally:
         await log.close()
@@ -110,12 +111,19 @@ async def collect(
     return swept, done, [*swept.troubles, *troubles]
 
 
-def _defaults(options: argparse.Namespace) -> dict[str, str]:
+async def _defaults(log: "OpenLog", options: argparse.Namespace) -> dict[str, str]:
+    """Defaults that brokers published, and the retention that was given."""
+    from logstore.protocol.metadata import read_topic_defaults
+
+    published = await log.runner.run(read_topic_defaults())
     given = {
         "retention.ms": options.retention_ms,
         "retention.bytes": options.retention_bytes,
     }
-    return {name: str(value) for name, value in given.items() if value is not None}
+    return {
+        **published,
+        **{name: str(value) for name, value in given.items() if value is not None},
+    }
 
 
 async def _trust(log: "OpenLog", tables: "TableQueries", name: str) -> None:

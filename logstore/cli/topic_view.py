@@ -11,7 +11,7 @@ from logstore.formats.partition_row import EpochEntry
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.reader import LogReader, PartitionView, inherited_configs
 from logstore.reading.segment_fetch import FoundBatch, read_batches
 from logstore.records.batch import read_header
 from logstore.records.decode import decode_records
@@ -94,7 +94,7 @@ def view_topic(log: ReadableLog, name: str, wanted: RecordSelection, *, now_ms: 
             f"no such partition: topic={name} partition={wanted.partition} partitions={len(known)}"
         )
     records: list[StoredRecordLine] = []
-    rules = CleanRules.of(row.configs)
+    rules = CleanRules.of(row.configs, inherited_configs(view for _, view in views))
     table = table_of(log, reader, row.topic_id) if wanted.count or rules.is_compacted else None
     for key, view in views:
         if wanted.count and wanted.partition in (None, key.partition):

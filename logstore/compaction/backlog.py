@@ -28,7 +28,7 @@ from logstore.ports.clock import Clock
 from logstore.protocol.disposal import confirmed_start
 from logstore.protocol.lookup import NotListed
 from logstore.reading.layout import ChainLayout
-from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.reader import LogReader, PartitionView, inherited_configs
 from logstore.reading.segment_gone import SegmentGone
 
 READERS_MAX = 16
@@ -98,7 +98,10 @@ class Backlog:
         for key, view in views.items():
             by_topic.setdefault(key.topic_id, {})[key] = view
         for topic_id, state in states.items():
+            name = state.topic.name
             state.views = by_topic.get(topic_id, {})
+            defaults = inherited_configs(state.views.values())
+            state.topic = TableTopic.of(name, topic_id, rows[name].configs, defaults)
         return {topic_id: state for topic_id, state in states.items() if self._is_sound(state)}
 
     def look_again(self, states: Mapping[bytes, TopicState], topic_id: bytes) -> None:

@@ -9,6 +9,7 @@ other commit in between, nothing of the work is used, and the next run decides f
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from logstore.compaction.backlog import TopicState
 from logstore.compaction.clean_keys import ROW_BYTES
@@ -22,12 +23,15 @@ from logstore.compaction.clean_rules import (
     is_due,
     most_dirty,
     neighbours_of,
+    overdue_ms,
     tombstone_horizon,
     units_to_rewrite,
 )
 from logstore.compaction.commit import Overtaken
 from logstore.compaction.edits import raise_edited_ends
+from logstore.compaction.obsolete_files import HOUR_MS
 from logstore.compaction.plan import Task, TaskResult
+from logstore.compaction.run_rows import note_objects
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.config.topics import NEVER_COMPACTED
@@ -62,25 +66,41 @@ class Cleaning:
         self._limits = session.options.clean
         self._failed: set[TopicPartition] = set()
 
-    def go(self) -> None:
-        """Clean what is due. No request is made where no topic is compacted."""
+    def go(self, with_objects: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Clean what is due. No request is made where no topic is compacted and no earlier run
+        left objects; `with_objects` as in `run_rows.EarlierRuns`.
+        """
         wanted = [state for state in self._states.values() if state.topic.clean.is_compacted]
         for state in wanted:
             if not state.topic.is_enabled:  # from before this was refused
                 self._session.report(state.topic, Refused(NEVER_COMPACTED))
         compacted = [state for state in wanted if state.snapshot is not None]
-        if not compacted:
+        dead = self._dead(with_objects)
+        if not compacted and not dead:
             return
         self._session.step("clean")
         self._sweep(COMPACTION)  # of runs that died
+        for run in dead:
+            self._session.ports.rows.perform(note_objects(run, may_be_there=False))
+        if not compacted:
+            return
         now_ms = self._session.ports.rows.perform(believed_ms())
         partitions = self._due(compacted, now_ms)
         if not partitions:
             return
+        run = str(self._session.run)
+        self._session.ports.rows.perform(note_objects(run, may_be_there=True))
         try:
             self._clean(partitions)
         finally:
-            self._sweep(run_prefix(str(self._session.run)))
+            self._sweep(run_prefix(run))
+        self._session.ports.rows.perform(note_objects(run, may_be_there=False))
+
+    def _dead(self, with_objects: Mapping[str, int]) -> list[str]:
+        """Of these runs those of which no task can still write: they gave up a horizon ago."""
+        horizon_ms = self._session.options.horizon_hours * HOUR_MS
+        now_ms = self._session.ports.clock.now_ms()
+        return [run for run, began_ms in with_objects.items() if now_ms - began_ms > horizon_ms]
 
     def _clean(self, partitions: Sequence[_Partition]) -> None:
         self._scan(partitions)
@@ -117,6 +137,9 @@ class Cleaning:
             except Refused as error:
                 self._fail(state, partition, error)
                 continue
+            summary = self._session.summary
+            delay_ms = overdue_ms(one, rules, now_ms) if one.clean_end > before else 0
+            summary.clean_delay_ms = max(summary.clean_delay_ms, delay_ms)
             is_asked = self._session.options.now and one.units and one.clean_end >= before
             if is_asked or is_due(one, rules, now_ms):
                 ranges.append(one)

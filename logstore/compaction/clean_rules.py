@@ -15,20 +15,10 @@ by the table's owner may leave them.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from logstore.config.topics import TOPIC_SETTINGS, topic_value
+from logstore.config.topic_limits import number_of
+from logstore.config.topics import BUILTIN_DEFAULTS, CLEANING_NAMES, topic_value
 from logstore.errors import Refused
 from logstore.history.snapshot import DataFile
-
-_NAMES = (
-    "cleanup.policy",
-    "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
-    "max.compaction.lag.ms",
-    "delete.retention.ms",
-    "logstore.clean.dead.ratio",
-)
-_DEFAULTS = {name: TOPIC_SETTINGS[name].default for name in _NAMES}
-
 
 MiB = 1024 * 1024
 
@@ -68,18 +58,18 @@ class CleanRules:
     dead_ratio_min: float = 0.2
 
     @staticmethod
-    def of(configs: Mapping[str, str]) -> "CleanRules":
-        policy, dirty_ratio, lag_min, lag_max, tombstones, dead_ratio = (
-            topic_value(name, configs, _DEFAULTS) for name in _NAMES
-        )
+    def of(configs: Mapping[str, str], defaults: Mapping[str, str]) -> "CleanRules":
+        """`defaults`: what brokers published, where they differ from the product's."""
+        defaults = {**{name: BUILTIN_DEFAULTS[name] for name in CLEANING_NAMES}, **defaults}
+        policy = topic_value("cleanup.policy", configs, defaults)
         assert isinstance(policy, tuple)
         return CleanRules(
             "compact" in policy,
-            float(dirty_ratio),  # type: ignore[arg-type]
-            int(lag_min),  # type: ignore[arg-type]
-            int(lag_max),  # type: ignore[arg-type]
-            int(tombstones),  # type: ignore[arg-type]
-            float(dead_ratio),  # type: ignore[arg-type]
+            float(str(topic_value("min.cleanable.dirty.ratio", configs, defaults))),
+            number_of("min.compaction.lag.ms", configs, defaults),
+            number_of("max.compaction.lag.ms", configs, defaults),
+            number_of("delete.retention.ms", configs, defaults),
+            float(str(topic_value("logstore.clean.dead.ratio", configs, defaults))),
         )
 
 
@@ -209,18 +199,17 @@ def is_due(wanted: CleanRange, rules: CleanRules, now_ms: int) -> bool:
     """
     if wanted.clean_end <= wanted.clean_before or not wanted.dirty:
         return False
-    if wanted.dirty_ratio >= rules.dirty_ratio_min:
-        return True
-    oldest = min(
-        (
-            file.min_timestamp_ms
-            for unit in wanted.dirty
-            for file in unit.files
-            if file.min_timestamp_ms is not None
-        ),
-        default=now_ms,
-    )
-    return oldest < now_ms - rules.lag_max_ms
+    return wanted.dirty_ratio >= rules.dirty_ratio_min or overdue_ms(wanted, rules, now_ms) > 0
+
+
+def overdue_ms(wanted: CleanRange, rules: CleanRules, now_ms: int) -> int:
+    """For how long its oldest dirty row has been older than `max.compaction.lag.ms`; 0: it is not.
+
+    Kafka's `LogCleanerManager.maxCompactionDelay`.
+    """
+    times = (file.min_timestamp_ms for unit in wanted.dirty for file in unit.files)
+    oldest = min((time_ms for time_ms in times if time_ms is not None), default=now_ms)
+    return max(0, now_ms - rules.lag_max_ms - oldest)
 
 
 def tombstone_horizon(cleaned_then: int, edited_end: int, raw_offset: int | None) -> int:

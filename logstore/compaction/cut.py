@@ -13,6 +13,7 @@ many partitions, by each one's share of the offsets in them.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from logstore.compaction.clean_rules import CleanRules
@@ -66,14 +67,20 @@ class TableTopic:
         return self.name.startswith(INTERNAL)
 
     @staticmethod
-    def of(name: str, topic_id: bytes, configs: Mapping[str, str]) -> "TableTopic":
+    def of(
+        name: str,
+        topic_id: bytes,
+        configs: Mapping[str, str],
+        defaults: Mapping[str, str] = MappingProxyType({}),
+    ) -> "TableTopic":
+        """`defaults`: of brokers, as their chains' rows have them."""
         return TableTopic(
             topic_id,
             name,
             bool(_value("logstore.table.enable", configs)),
             int(str(_value("logstore.table.freshness.ms", configs))),
             str(_value("logstore.table.on.delete", configs)),
-            CleanRules.of(configs),
+            CleanRules.of(configs, defaults),
         )
 
 

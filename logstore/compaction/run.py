@@ -33,7 +33,8 @@ def run_once(session: Session, by: str) -> None:
 def _work(session: Session) -> None:
     ports, options = session.ports, session.options
     session.step("earlier runs")
-    closed = ports.rows.perform(close_earlier(session.run, ports.clock.now_ms()))
+    earlier = ports.rows.perform(close_earlier(session.run, ports.clock.now_ms()))
+    closed = earlier.closed
     session.summary.abandoned_runs = len(closed)
     session.step("tables and log")
     backlog = Backlog(ports.reader, ports.tables, ports.clock, session.report)
@@ -52,7 +53,7 @@ def _work(session: Session) -> None:
     upkeep.expire(states)
     upkeep.merge(states)
     if options.cleans:
-        Cleaning(session, states).go()
+        Cleaning(session, states).go(earlier.with_objects)
     session.step("folders")
     upkeep.folders(states, ports.rows.perform(read_table_rows()))
 

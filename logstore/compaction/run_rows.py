@@ -5,7 +5,7 @@ end and closes them: their commits are in tables, their uncommitted files are sw
 only goes up, and only once the table has what it says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -55,8 +55,26 @@ def read_run(run: RunId) -> Steps[CompactionRow | None]:
     return CompactionRow.of(rows[0][1]) if rows else None
 
 
-def close_earlier(run: RunId, now_ms: int) -> Steps[list[CompactionRow]]:
-    """The rows of runs that never ended, closed now; and old rows are removed."""
+def note_objects(run: str, *, may_be_there: bool) -> Steps[None]:
+    """Whether tasks of that run may have left objects in the store."""
+    try:
+        yield UpdateRow(COMPACTION, run, {"objects": int(may_be_there)}, [RowExists()])
+    except ConditionFailed:
+        return
+
+
+class EarlierRuns(NamedTuple):
+    """`closed`: rows of runs that never ended. `with_objects`: starts, ms, of runs whose objects
+    were not swept, by the rows' keys."""
+
+    closed: Sequence[CompactionRow]
+    with_objects: Mapping[str, int]
+
+
+def close_earlier(run: RunId, now_ms: int) -> Steps[EarlierRuns]:
+    """Runs that never ended are closed now, and old rows removed, except those of runs that may
+    have left objects.
+    """
     rows = yield QueryRows(COMPACTION)
     earlier = [(sk, CompactionRow.of(row)) for sk, row in rows if sk != str(run)]
     closed = []
@@ -68,12 +86,15 @@ def close_earlier(run: RunId, now_ms: int) -> Steps[list[CompactionRow]]:
             except ConditionFailed:
                 continue
             closed.append(replace(row, status=RunStatus.ABANDONED))
+    with_objects = {sk: row.began_ms for sk, row in earlier if row.objects}
     for sk, row in earlier[:-RUNS_KEPT]:
+        if row.objects:
+            continue
         try:
             yield DeleteRow(COMPACTION, sk, [Comparison("began_ms", "=", row.began_ms)])
         except ConditionFailed:
             continue
-    return closed
+    return EarlierRuns(closed, with_objects)
 
 
 def raise_table_pointer(topic_id: bytes, row: TableRow) -> Steps[None]:

@@ -83,6 +83,9 @@ class Summary:
     abandoned_runs: int = 0
     requests: Requests = field(default_factory=Requests)
     cpu_s: float = 0.0
+    clean_delay_ms: int = 0
+    """For how long, when it looked, a record of a compacted topic had been in a table, not looked
+    at by key compaction, beyond its topic's `max.compaction.lag.ms`: the longest time of all."""
 
     def topic(self, name: str) -> TopicSummary:
         return self.topics.setdefault(name, TopicSummary(topic=name))
@@ -128,6 +131,7 @@ class Summary:
             "dropped_keyless": sum(one.dropped_keyless for one in topics),
             "rewritten_bytes": sum(one.rewritten_bytes for one in topics),
             "uncleanable_partitions": sum(len(one.uncleanable) for one in topics),
+            "max_compaction_delay_secs": self.clean_delay_ms // 1000,
         }
         return {
             "run": self.run,

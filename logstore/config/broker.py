@@ -12,7 +12,12 @@ from logstore.config.kinds import Setting, by_name, unknown_name
 from logstore.config.process import BY_STORE, PROCESS_SETTINGS
 from logstore.config.storage import PREFIX as STORAGE_PREFIX
 from logstore.config.storage import STORAGE_SETTINGS
-from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
+from logstore.config.topics import (
+    BROKER_NAMES,
+    BUILTIN_DEFAULTS,
+    CLEANING_NAMES,
+    TOPIC_SETTINGS,
+)
 
 _MINUTE_MS = 60_000
 
@@ -74,6 +79,17 @@ class BrokerSettings:
             self.given[RETENTION_MS] = str(-1 if count < 0 else count * unit_ms)
             if name in self.hidden:
                 self.hidden |= {RETENTION_MS}
+
+    @property
+    def published_topic_defaults(self) -> dict[str, str]:
+        """Of `topic_defaults` those that programs beside brokers need, where they are not the
+        product's own.
+        """
+        return {
+            name: self.topic_defaults[name]
+            for name in CLEANING_NAMES
+            if self.topic_defaults[name] != BUILTIN_DEFAULTS[name]
+        }
 
     @property
     def storage(self) -> dict[str, str]:

@@ -348,10 +348,13 @@ BROKER_NAMES: Mapping[str, str] = {
     "compression.type": "compression.type",
     "compression.zstd.level": "compression.zstd.level",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "min.insync.replicas": "min.insync.replicas",
     "retention.bytes": "log.retention.bytes",
     "retention.ms": "log.retention.ms",
@@ -359,6 +362,21 @@ BROKER_NAMES: Mapping[str, str] = {
 }
 """Which broker setting is the default of a topic's configuration."""
 
+
+CLEANING_NAMES = (
+    "cleanup.policy",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "max.compaction.lag.ms",
+    "delete.retention.ms",
+    "logstore.clean.dead.ratio",
+)
+"""Configs that key compaction goes by. It runs beside brokers, which tell it their defaults."""
+
+BUILTIN_DEFAULTS: Mapping[str, str] = {
+    name: setting.default for name, setting in TOPIC_SETTINGS.items()
+}
+"""Of a topic that says nothing, on a broker that says nothing."""
 
 _ABOUT_COMPACTION = ("cleanup.policy", "logstore.table.enable")
 NEVER_COMPACTED = (
@@ -368,10 +386,12 @@ NEVER_COMPACTED = (
 )
 
 
-def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+def check_topic_configs(
+    configs: Mapping[str, str | None], defaults: Mapping[str, str] = BUILTIN_DEFAULTS
+) -> dict[str, str]:
     """The given configs, checked; a null value means the default and is left out.
 
-    Raises `InvalidConfig`.
+    `defaults` are the broker's. Raises `InvalidConfig`.
     """
     checked = {}
     for name, text in configs.items():
@@ -381,12 +401,11 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if text is not None:
             setting.parse(text)
             checked[name] = text
-    _check_together(checked)
+    _check_together(checked, defaults)
     return checked
 
 
-def _check_together(configs: Mapping[str, str]) -> None:
-    defaults = {name: TOPIC_SETTINGS[name].default for name in _ABOUT_COMPACTION}
+def _check_together(configs: Mapping[str, str], defaults: Mapping[str, str]) -> None:
     policy, has_table = (topic_value(name, configs, defaults) for name in _ABOUT_COMPACTION)
     assert isinstance(policy, tuple)
     if "compact" in policy and not has_table:

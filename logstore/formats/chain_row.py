@@ -1,9 +1,11 @@
 """Row of a chain: its state, and how far it is trimmed and has checkpoints. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
-from logstore.formats.row_fields import decode_row, encode_row
+from logstore.formats.row_fields import OPTIONAL_TEXTS, decode_row, encode_row
 from logstore.ports.registry import Row
 
 CHAIN = "chain"
@@ -31,6 +33,9 @@ class ChainRow:
     """When the trim point was published, or the row restored."""
     deleted: int = 0
     """Segments below it are deleted; opening and seal never are."""
+    topic_defaults: Annotated[Mapping[str, str], OPTIONAL_TEXTS] = field(default_factory=dict)
+    """Configs of topics that say nothing themselves, as its broker was set: those of them that
+    programs beside brokers need and that differ from the product's."""
 
     def row(self) -> Row:
         return encode_row(self)

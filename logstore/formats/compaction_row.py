@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Annotated, NamedTuple
 
 from logstore.errors import Corrupt
-from logstore.formats.row_fields import Form, decode_row, encode_row
+from logstore.formats.row_fields import OPTIONAL_INT, Form, decode_row, encode_row
 from logstore.ports.registry import Row
 from logstore.records.batch import CorruptBatch
 from logstore.records.varint import decode_varint, encode_varint
@@ -102,6 +102,8 @@ class CompactionRow:
     cut: Annotated[Sequence[TopicCut], _CUT] = ()
     told: str = ""
     """How it ended, in a line."""
+    objects: Annotated[int, OPTIONAL_INT] = 0
+    """1: its tasks may have left objects for each other in the store."""
 
     def row(self) -> Row:
         return encode_row(self)

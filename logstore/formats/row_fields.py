@@ -128,6 +128,9 @@ NUMBERS = Form(str, _dump, _numbers_of)
 JSON_TEXTS = Form(str, lambda texts: json.dumps(dict(texts), sort_keys=True), _texts_of)
 """Strings by name, as JSON."""
 
+OPTIONAL_TEXTS = JSON_TEXTS._replace(is_kept=False)
+"""The same, left out while there are none."""
+
 OPTIONAL_INT = Form(int, _same, _same, is_kept=False)
 """Left out while it has its default."""
 

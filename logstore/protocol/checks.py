@@ -45,6 +45,7 @@ class ProblemKind(Enum):
     TRIMMED_TOO_FAR = "trimmed too far"
     TABLE = "table cannot be read"
     TABLE_FILE = "file of a table missing or false"
+    TABLE_CLEANED = "key compaction of a table false"
     TABLE_COMMITS = "commit of a table overwritten"
     TABLE_BEHIND = "table behind its table pointer"
     TABLE_CHECKPOINT = "checkpoint of a table's log damaged"
@@ -80,6 +81,10 @@ CURES = {
         "follow the error, or put the table back from a copy; nothing is trimmed by it"
     ),
     ProblemKind.TABLE_FILE: "put the file back from a copy",
+    ProblemKind.TABLE_CLEANED: (
+        "set cleanup.policy=delete and retention.ms=-1, and take the table back to the version "
+        "before, while its files are there: RESTORE TABLE … TO VERSION AS OF"
+    ),
     ProblemKind.TABLE_COMMITS: _UNSAFE,
     ProblemKind.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",
     ProblemKind.TABLE_CHECKPOINT: (

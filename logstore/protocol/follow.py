@@ -10,7 +10,7 @@ point has passed what was read, or a seal lies below it, the chain is entered ag
 checkpoint. Entering ends with the same comparison, because it may take longer than the grace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from logstore.errors import NotFound, Retryable, Unavailable
 from logstore.formats.chain_row import ChainRow
@@ -67,6 +67,8 @@ class Follower:
         self._row_read_at = 0
         self._row_age_s_max = row_age_s_max
         self._row_s = 0.0
+        self.topic_defaults: Mapping[str, str] = {}
+        """Of the chain's row, once entered."""
 
     @property
     def is_entered(self) -> bool:
@@ -154,6 +156,7 @@ class Follower:
         asked_s: float = yield MonotonicS()
         row = yield from read_chain_row(self.epoch)
         self._row_s = asked_s
+        self.topic_defaults = row.topic_defaults
         return row
 
     def _enter(self, row: ChainRow) -> Steps[None]:

@@ -1,9 +1,10 @@
 """Topics, partitions and tables as read from the registry's rows. Steps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.partition_row import (
     PartitionRow,
     partition_pk,
@@ -26,6 +27,15 @@ def read_brokers() -> Steps[dict[int, BrokerRow]]:
     """Every broker that there ever was and that was not unregistered, by id."""
     rows = yield QueryRows(BROKER)
     return {int(sk): BrokerRow.of(row) for sk, row in rows}
+
+
+def read_topic_defaults() -> Steps[Mapping[str, str]]:
+    """Configs of topics that say nothing themselves, as published by the broker that started last:
+    those that differ from the product's.
+    """
+    rows = yield QueryRows(CHAIN)
+    newest = max(rows, key=lambda item: int(item[0]), default=None)
+    return {} if newest is None else ChainRow.of(newest[1]).topic_defaults
 
 
 def read_topics() -> Steps[dict[str, TopicRow]]:

@@ -22,7 +22,9 @@ checkpoint would forget every producer whose state was inherited; with one that 
 of the next chain would. It is asked for while the cluster row is read.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, Refused
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
@@ -50,15 +52,24 @@ class Opened:
     opening: FrozenSegment
 
 
-def open_chain(cluster_id: bytes, broker: int, *, lease_s: float) -> Steps[Opened]:
-    """Raises `Refused` when the registry is older than the log."""
+def open_chain(
+    cluster_id: bytes,
+    broker: int,
+    *,
+    lease_s: float,
+    topic_defaults: Mapping[str, str] = MappingProxyType({}),
+) -> Steps[Opened]:
+    """`topic_defaults` as in the chain's row.
+
+    Raises `Refused` when the registry is older than the log.
+    """
     cluster = yield from _first_look(cluster_id)
     for _ in range(DRAWS_MAX):
         epoch = cluster.next_epoch
         opening = yield from _bare(SegmentKind.OPENING, cluster_id, broker, epoch, 0, NO_NONCE)
         put = yield from put_once(epoch, opening)
         if isinstance(put, Stored):
-            yield from _put_chain_row(epoch, broker)
+            yield from _put_chain_row(epoch, broker, topic_defaults)
             if (yield from _raise_row(epoch)):
                 return Opened(epoch, opening)
             # We were so slow that another broker has sealed our opening.
@@ -110,8 +121,8 @@ def _raise_row(epoch: int) -> Steps[bool]:
     return True
 
 
-def _put_chain_row(epoch: int, broker: int) -> Steps[None]:
-    row = ChainRow(broker=broker, status=ChainStatus.OPEN).row()
+def _put_chain_row(epoch: int, broker: int, topic_defaults: Mapping[str, str]) -> Steps[None]:
+    row = ChainRow(broker=broker, status=ChainStatus.OPEN, topic_defaults=topic_defaults).row()
     try:
         yield PutRow(CHAIN, chain_sk(epoch), row, [RowAbsent()])
     except ConditionFailed as failed:

@@ -3,8 +3,9 @@
 It knows what checkpoints hold, which is committed, and changes a row as its leader would: while it
 names that leadership, upwards only. A live leader hears of it by the change feed.
 
-Brokers' defaults (`log.retention.ms`) are not stored in the log. So a topic is swept by its own
-configs, and by defaults only if the caller gives them.
+Brokers' retention (`log.retention.ms`) is not stored in the log. So a topic is swept by its own
+configs, and by defaults only if the caller gives them; `logstore gc` gives the cleanup policy that
+brokers published.
 """
 
 from collections.abc import Mapping, Sequence

@@ -55,6 +55,8 @@ class BrokerInfo:
     rack: str
     lock: str
     listeners: Mapping[str, Address] = field(default_factory=dict)
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Not in that row but in its chain's: of a partition's leader, also after its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ def start(cluster_id: bytes, me: BrokerInfo) -> Steps[Started]:
 
 def begin(cluster_id: bytes, me: BrokerInfo) -> Steps[Begun]:
     predecessor = yield from _watch_predecessor(me)
-    opened = yield from open_chain(cluster_id, me.broker, lease_s=LEASE_S)
+    opened = yield from open_chain(
+        cluster_id, me.broker, lease_s=LEASE_S, topic_defaults=me.topic_defaults
+    )
     heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
     return Begun(opened, heartbeat)
 

@@ -5,8 +5,8 @@ offsets into segment ranges: (chain, seqs, offsets). An executor needs nothing b
 ranges and the store: `logstore.reading.segment_fetch`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeVar
 
@@ -58,7 +58,7 @@ from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.time_lookups import TimeLookup, offsets_for_time
 from logstore.wiring.open import ReadableLog
 
-__all__ = ["BelowTrimPoint", "LogReader", "PartitionView"]
+__all__ = ["BelowTrimPoint", "LogReader", "PartitionView", "inherited_configs"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -73,10 +73,20 @@ class PartitionView:
 
     row: PartitionRow
     end: int
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Configs that the topic has where it says nothing, by its leader's settings."""
 
     @property
     def log_start(self) -> int:
         return self.row.log_start
+
+
+def inherited_configs(views: Iterable[PartitionView]) -> Mapping[str, str]:
+    """Of one topic, the configs that it has where it says nothing: as that of its leaders was set
+    that started last. Empty: the product's own.
+    """
+    newest = max(views, key=lambda view: view.row.chain, default=None)
+    return {} if newest is None else newest.topic_defaults
 
 
 class LogReader:
@@ -157,9 +167,7 @@ class LogReader:
             return views
         if any(self._epoch_range(key, view.row) is None for key, view in views.items()):
             return None
-        return {
-            key: PartitionView(view.row, self._end(key, view.row)) for key, view in views.items()
-        }
+        return {key: replace(view, end=self._end(key, view.row)) for key, view in views.items()}
 
     def segment_ranges(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
@@ -234,7 +242,7 @@ class LogReader:
             again = (yield from self._rows_of(wanted)) if absent else rows
             if all(again.get(key) == rows[key] for key in absent):
                 self._chains.forget_others(chains)
-                return {key: PartitionView(row, self._end(key, row)) for key, row in rows.items()}
+                return {key: self._view(key, row) for key, row in rows.items()}
             rows = again
         raise Retryable(f"partition rows change while chains are read: read={ROW_READS_MAX} times")
 
@@ -250,6 +258,10 @@ class LogReader:
         return self._chains.follower(row.chain).state.epoch_ranges.get(
             EpochKey(key.topic_id, key.partition, row.leader_epoch)
         )
+
+    def _view(self, key: TopicPartition, row: PartitionRow) -> PartitionView:
+        defaults = self._chains.follower(row.chain).topic_defaults
+        return PartitionView(row, self._end(key, row), defaults)
 
     def _end(self, key: TopicPartition, row: PartitionRow) -> int:
         epoch_range = self._epoch_range(key, row)

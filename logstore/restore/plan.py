@@ -237,6 +237,7 @@ def _chain(chain: Evidence, old: ChainRow | None) -> ChainRow:
         seal=chain.end,
         trim_ms=old.trim_ms if old is not None and old.trim == chain.trim else 0,
         deleted=chain.trim,
+        topic_defaults={} if old is None else old.topic_defaults,
     )
 
 

@@ -37,13 +37,16 @@ class LogOnDisk:
         storage: Mapping[str, str] | None = None,
         *,
         checkpoint_segments: int = 8,
+        topic_defaults: Mapping[str, str] | None = None,
     ) -> None:
+        """`topic_defaults`: configs that its topics have where they say nothing."""
         self.directory = directory
         self.storage = storage or {}
         self._settings = LogSettings(
             flush=FlushSettings(interval_s=0.002),
             limits=ChainLimits(checkpoint_segments=checkpoint_segments),
         )
+        self._topic_defaults = topic_defaults or {}
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="log-on-disk")
@@ -106,6 +109,18 @@ class LogOnDisk:
         """The offsets that a consumer gets from log start on, once the broker knows its row."""
         return self._call(self._fetch(topic, partition))
 
+    def fetch_chunk(
+        self, topic: str, partition: int, offset: int, bytes_max: int
+    ) -> tuple[list[int], int]:
+        """The offsets that one fetch gives from `offset` on, and where the next one begins."""
+
+        async def fetch() -> tuple[list[int], int]:
+            leader = self._log.topics[topic].leaders[partition]
+            chunk = await self._log.read(leader, offset, leader.high_watermark, bytes_max)
+            return [n for n in offsets_in(chunk.buffers) if n >= offset], chunk.end_offset
+
+        return self._call(fetch())
+
     async def _fetch(self, topic: str, partition: int) -> list[int]:
         leader = self._log.topics[topic].leaders[partition]
         row = await self._runner.run(read_partition_row(leader.topic_id, partition))
@@ -158,7 +173,9 @@ class LogOnDisk:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                me = BrokerInfo(1, "localhost", 9092, "", "the lock")
+                me = BrokerInfo(
+                    1, "localhost", 9092, "", "the lock", topic_defaults=self._topic_defaults
+                )
                 self._runner = opened.runner
                 self._log = await Log.start(opened, me, self._settings, tasks)
                 self._ready.set()

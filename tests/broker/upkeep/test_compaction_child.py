@@ -145,6 +145,7 @@ def test_runs_are_counted_and_a_failed_topic_makes_a_failed_run() -> None:
     assert counts.add_run({"rows": 3, "bytes_in": 100, "errors": []}, 5_000)
     failed = {"rows": 2, "bytes_in": 50, "errors": ["topic t: damaged"]}
     cleaned = {"cleaned_bytes": 70, "dropped_rows": 4, "uncleanable_partitions": 1}
+    cleaned["max_compaction_delay_secs"] = 9
     assert not counts.add_run({**failed, **cleaned}, 6_000)
     for odd in (["no run"], {"rows": None}, {"rows": "3"}, {"bytes_in": [1]}):
         assert not counts.add_run(odd, 7_000)
@@ -157,6 +158,7 @@ def test_runs_are_counted_and_a_failed_topic_makes_a_failed_run() -> None:
         cleaned_bytes=70,
         dropped_rows=4,
         uncleanable=1,
+        clean_delay_s=9,
     )
 
 

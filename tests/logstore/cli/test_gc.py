@@ -81,6 +81,28 @@ def test_a_table_is_trusted_again_where_a_caller_says_so(logstore: Command, writ
     assert "version=0" in logstore("inspect", "--url", written, "registry").out
 
 
+def test_a_topic_that_inherits_compaction_loses_no_record_by_age(
+    logstore: Command, written: Path
+) -> None:
+    configure(written, {"retention.ms": "86400000"})
+    publish(written, {"cleanup.policy": "compact"})
+    assert logstore("gc", "--url", written, "--json").json["raised"] == 0
+    publish(written, {"cleanup.policy": "compact,delete"})
+    assert logstore("gc", "--url", written, "--json").json["raised"] > 0
+
+
+def publish(log: Path, defaults: dict[str, str]) -> None:
+    """What its broker says that topics inherit, from now on."""
+    with sqlite3.connect(log / "registry.db") as rows:
+        query = "SELECT sk, attributes FROM rows WHERE pk = 'chain'"
+        for sk, text in rows.execute(query).fetchall():
+            changed = json.dumps({**json.loads(text), "topic_defaults": json.dumps(defaults)})
+            rows.execute(
+                "UPDATE rows SET attributes = ? WHERE pk = 'chain' AND sk = ?", (changed, sk)
+            )
+    rows.close()
+
+
 def configure(log: Path, configs: dict[str, str]) -> None:
     """The configs of every topic from now on."""
     with sqlite3.connect(log / "registry.db") as rows:

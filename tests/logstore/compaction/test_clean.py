@@ -288,6 +288,17 @@ def test_a_topic_without_a_table_that_asks_for_it_is_an_error(world: World) -> N
     assert error.startswith("topic state: cleanup.policy=compact with logstore.table.enable=false")
 
 
+def test_a_run_says_for_how_long_records_were_overdue(world: World) -> None:
+    topic = KeyedTopic.create(world, "state", {"max.compaction.lag.ms": "1000"})
+    topic.write((b"a", b"1"), (b"a", b"2"))  # of 2023
+    topic.move()
+
+    delays = [world.compact().clean_delay_ms for _ in range(2)]
+
+    assert delays[0] > 365 * 86_400_000
+    assert delays[1] == 0
+
+
 def test_several_partitions_are_cleaned_in_one_commit(world: World) -> None:
     topics = [KeyedTopic.create(world, "state", partition=1)]
     topics.append(KeyedTopic(world, "state", 0, []))

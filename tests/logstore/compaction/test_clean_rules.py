@@ -1,5 +1,6 @@
 """What of a partition is cleaned, when, and which files are written again."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -16,6 +17,7 @@ from logstore.compaction.clean_rules import (
     is_due,
     most_dirty,
     neighbours_of,
+    overdue_ms,
     tombstone_horizon,
     units_of,
     units_to_rewrite,
@@ -41,7 +43,7 @@ def of(clean_before: int, *files: DataFile, rules: CleanRules = RULES) -> CleanR
 
 
 def test_settings_are_kafkas() -> None:
-    assert CleanRules.of({}) == CleanRules()
+    assert CleanRules.of({}, {}) == CleanRules()
     rules = CleanRules.of(
         {
             "cleanup.policy": "compact,delete",
@@ -50,9 +52,19 @@ def test_settings_are_kafkas() -> None:
             "max.compaction.lag.ms": "2",
             "delete.retention.ms": "3",
             "logstore.clean.dead.ratio": "0.5",
-        }
+        },
+        {"cleanup.policy": "delete"},
     )
     assert rules == CleanRules(True, 0.25, 1, 2, 3, 0.5)
+
+
+def test_where_a_topic_says_nothing_brokers_do() -> None:
+    defaults = {"cleanup.policy": "compact", "delete.retention.ms": "5"}
+
+    rules = CleanRules.of({"delete.retention.ms": "6"}, defaults)
+
+    assert (rules.is_compacted, rules.tombstones_kept_ms) == (True, 6)
+    assert not CleanRules.of({"cleanup.policy": "delete"}, defaults).is_compacted
 
 
 def test_files_that_overlap_are_one_unit() -> None:
@@ -105,6 +117,16 @@ def test_a_partition_is_due_when_a_dirty_record_is_too_old() -> None:
 
     assert is_due(of(10, clean, file(10, 19, times=(NOW_MS - 1001, NOW_MS))), rules, NOW_MS)
     assert not is_due(of(10, clean, file(10, 19, times=(NOW_MS - 1000, NOW_MS))), rules, NOW_MS)
+
+
+def test_a_record_is_overdue_by_what_it_is_older_than_the_lag() -> None:
+    rules = CleanRules(is_compacted=True, dirty_ratio_min=1, lag_max_ms=1000)
+    old, young = (NOW_MS - 1500, NOW_MS), (NOW_MS, NOW_MS)
+    wanted = of(10, file(0, 9), file(10, 19, times=old), file(20, 29, times=young))
+
+    assert overdue_ms(wanted, rules, NOW_MS) == 500
+    assert overdue_ms(wanted, replace(rules, lag_max_ms=1500), NOW_MS) == 0
+    assert overdue_ms(wanted, CleanRules(is_compacted=True), NOW_MS) == 0
 
 
 def test_nothing_is_due_below_a_clean_end_that_a_longer_lag_would_take_back() -> None:

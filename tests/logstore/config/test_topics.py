@@ -118,3 +118,26 @@ def test_a_compacted_topic_has_a_table() -> None:
         check_topic_configs(without)
     check_topic_configs({**without, "cleanup.policy": "delete"})
     check_topic_configs({**without, "logstore.table.enable": "true"})
+
+
+def test_a_topic_that_inherits_compaction_has_a_table_too() -> None:
+    defaults = BrokerSettings({"log.cleanup.policy": "compact"}).topic_defaults
+
+    with pytest.raises(InvalidConfig, match="every record would stay for ever"):
+        check_topic_configs({"logstore.table.enable": "false"}, defaults)
+    check_topic_configs({"logstore.table.enable": "false", "cleanup.policy": "delete"}, defaults)
+
+
+def test_brokers_publish_the_defaults_that_programs_beside_them_need() -> None:
+    given = {
+        "log.cleanup.policy": "compact",
+        "log.cleaner.min.cleanable.ratio": "0.5",
+        "log.cleaner.max.compaction.lag.ms": "60000",
+        "log.retention.ms": "5",
+    }
+
+    assert BrokerSettings(given).published_topic_defaults == {
+        "cleanup.policy": "compact",
+        "max.compaction.lag.ms": "60000",
+    }
+    assert BrokerSettings({}).published_topic_defaults == {}

@@ -50,6 +50,16 @@ def test_an_opening_then_the_row_then_the_chain_row() -> None:
     assert chain.chain_row().broker == BROKER
 
 
+def test_the_chain_row_says_what_topics_of_its_broker_inherit() -> None:
+    chain = BuiltChain()
+    chain.register_cluster(EPOCH)
+    defaults = {"cleanup.policy": "compact"}
+    run(chain.runner.run(open_chain(CLUSTER_ID, BROKER, lease_s=LEASE_S, topic_defaults=defaults)))
+
+    assert chain.chain_row().topic_defaults == defaults
+    assert "topic_defaults" not in ChainRow(broker=BROKER, status=ChainStatus.OPEN).row()
+
+
 def test_two_at_once_draw_two_epochs() -> None:
     async def both(chain: BuiltChain) -> set[int]:
         async with asyncio.TaskGroup() as tasks:

@@ -28,11 +28,11 @@ from tests.logstore.written import WrittenLog
 SEALER = 99
 
 
-def opened(**row: int) -> BuiltChain:
+def opened() -> BuiltChain:
     chain = BuiltChain()
     chain.add_opening()
     chain.add_take()
-    chain.register(ChainRow(broker=7, status=ChainStatus.OPEN, **row))
+    chain.register(ChainRow(broker=7, status=ChainStatus.OPEN))
     return chain
 
 

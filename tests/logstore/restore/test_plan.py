@@ -137,7 +137,15 @@ def test_a_trim_point_is_taken_back_where_its_segments_are_still_there(
     gone: dict[int, int] | None, trim: int
 ) -> None:
     """The row of the partition, which said that they may go, is lost: they count again."""
-    row = ChainRow(broker=1, status=ChainStatus.OPEN, trim=6, checkpoint=6, trim_ms=1, deleted=0)
+    inherited = {"cleanup.policy": "compact"}
+    row = ChainRow(
+        broker=1,
+        status=ChainStatus.OPEN,
+        trim=6,
+        checkpoint=6,
+        trim_ms=1,
+        topic_defaults=inherited,
+    )
     topics = {"orders": TopicRow(TOPIC_ID, TopicStatus.LIVE, 1, {})}
     old = RegistryRows(chains={1: row}, topics=topics)
     chains = [evidence(1, {0: WrittenRange(0, 5, False)}, gone)]
@@ -147,6 +155,7 @@ def test_a_trim_point_is_taken_back_where_its_segments_are_still_there(
     assert planned.partitions[KEY].log_start == (2 if gone else 0)
     found = planned.chains[1]
     assert (found.trim, found.trim_ms, found.deleted) == (trim, 0, trim)
+    assert found.topic_defaults == inherited
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 10))

@@ -1,0 +1,180 @@
+"""`logstore fsck` on tables of which key compaction took rows out: whole ones, and broken ones."""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from logstore.cli.command import FAILED, OK
+from logstore.cli.main import main
+from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.entries import encode_commit
+from logstore.history.names import entry_key
+from logstore.history.read import read_rows
+from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.history.write import TableWriter
+from logstore.objects.directory import DirectoryStore
+from logstore.protocol.checks import ProblemKind
+from logstore.runners.retrying import RetryingStore
+from tests.logstore.compaction.keyed import KeyedTopic, random_records
+from tests.logstore.compaction.test_clean_races import delta
+from tests.logstore.compaction.world import World, undecodable_batch
+from tests.spark_source.log_on_disk import LogOnDisk
+
+AT_ONCE = {"delete.retention.ms": "0", "logstore.clean.dead.ratio": "0"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with LogOnDisk(tmp_path / "log") as log:
+        yield World(log, tmp_path / "log")
+
+
+@pytest.fixture
+def topic(world: World) -> KeyedTopic:
+    """A clean table: offset 0 is superseded, 1 the last of its key, 2 a tombstone, 4 keyless."""
+    topic = KeyedTopic.create(world, "state", AT_ONCE)
+    topic.write((b"a", b"1"), (b"b", b"1"), (b"a", None), (b"c", b"1"))
+    topic.move()
+    return topic
+
+
+Fsck = Callable[..., tuple[int, dict[str, object], set[str]]]
+
+
+@pytest.fixture
+def fsck(world: World, capsys: pytest.CaptureFixture[str]) -> Fsck:
+    def run(*arguments: str) -> tuple[int, dict[str, object], set[str]]:
+        """Exit code, counts, and the problems with keys."""
+        capsys.readouterr()
+        code = main(["fsck", "--url", str(world.directory), "--json", *arguments])
+        answer = json.loads(capsys.readouterr().out)
+        kinds = {one["what"] for one in answer["problems"]}
+        assert kinds <= {ProblemKind.TABLE_CLEANED.value}, answer
+        return code, answer["counts"], {one["detail"] for one in answer["problems"]}
+
+    return run
+
+
+def commit(topic: KeyedTopic, left_out: Sequence[int], clean_end: int) -> None:
+    """All files as one without these offsets, as a commit of key compaction."""
+    snapshot = newest(topic)
+    store = RetryingStore.of(DirectoryStore(topic.world.directory))
+    files = list(snapshot.files[0])
+    writer = TableWriter(store, snapshot.topic_id, 0, f"run{snapshot.version}", 0)
+    for rows in read_rows(store, snapshot.topic_id, files, 0, 0, 2**62, TABLE_COLUMNS):
+        kept = [n not in left_out for n in rows.column("offset").to_pylist()]
+        writer.write(rows.filter(kept))
+    topic.world.tables.commit(
+        snapshot, TableCommit({}, {}, writer.close(), files, "run", cleaned={0: clean_end})
+    )
+
+
+def newest(topic: KeyedTopic) -> Snapshot:
+    snapshot = topic.world.snapshot(topic.name)
+    assert snapshot is not None
+    return snapshot
+
+
+@pytest.mark.slow
+def test_a_table_that_was_cleaned_again_and_again_is_whole(world: World, fsck: Fsck) -> None:
+    topic = KeyedTopic.create(world, "state", AT_ONCE)
+    rng = random.Random(3)
+    for _ in range(6):
+        topic.write(*random_records(rng, 30, 20), (None, b"no key"))
+        topic.move()
+        if rng.random() < 0.3:
+            world.log.append("state", 0, undecodable_batch())
+            topic.records.extend([(b"?", b"?")] * 2)
+        summary = world.compact()
+        assert summary.errors == []
+
+    code, counts, problems = fsck("--data")
+
+    assert (code, problems) == (OK, set())
+    assert counts["cleanings"] == 6
+    assert counts["old_cleanings"] == 0
+
+
+def test_what_was_rightly_cleaned_is_whole(topic: KeyedTopic, fsck: Fsck) -> None:
+    commit(topic, [0], 4)
+    assert fsck("--data")[::2] == (OK, set())
+    commit(topic, [2], 4)
+    assert fsck("--data")[::2] == (OK, set())
+
+
+@pytest.mark.parametrize(
+    ("left_out", "clean_end", "what"),
+    [
+        ([0, 3], 4, "the last record of a key is gone: partition=0 clean end=4 offsets=3"),
+        ([0, 1, 3], 4, "the last record of a key is gone: partition=0 clean end=4 offsets=1, 3"),
+        ([0], 2, "the last record of a key is gone: partition=0 clean end=2 offsets=0"),
+        (
+            [0, 2],
+            2,
+            "a record that is not below the clean end is gone: partition=0 clean end=2 offsets=2",
+        ),
+        (
+            [2],
+            4,
+            "a deletion is gone, and an older record of its key is left: partition=0 clean end=4 "
+            "offsets=2",
+        ),
+    ],
+)
+def test_a_row_that_had_to_stay_is_named(
+    topic: KeyedTopic, fsck: Fsck, left_out: Sequence[int], clean_end: int, what: str
+) -> None:
+    commit(topic, left_out, clean_end)
+
+    assert fsck()[0] == OK  # nothing is wrong but the rows, which it did not read
+    code, counts, problems = fsck("--data")
+
+    assert code == FAILED
+    assert what in problems
+    assert counts["cleanings"] == 1
+
+
+def test_a_batch_that_cannot_be_decoded_had_to_stay(topic: KeyedTopic, fsck: Fsck) -> None:
+    topic.world.log.append("state", 0, undecodable_batch())
+    topic.records.extend([(b"?", b"?")] * 2)
+    topic.move()
+    commit(topic, [0, 4], 6)
+
+    assert fsck("--data")[2] == {
+        "a batch that cannot be decoded is gone: partition=0 clean end=6 offsets=4"
+    }
+
+
+def test_where_files_were_swept_rows_are_not_known_any_more(topic: KeyedTopic, fsck: Fsck) -> None:
+    commit(topic, [0, 3], 4)
+    delta(topic).vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+    code, counts, problems = fsck("--data")
+
+    assert (code, problems) == (OK, set())
+    assert (counts["cleanings"], counts["old_cleanings"]) == (0, 1)
+
+
+def say(topic: KeyedTopic, clean_end: int) -> None:
+    """Past the checks of our own commits."""
+    snapshot = newest(topic)
+    entry = encode_commit(
+        snapshot.topic_id,
+        snapshot.version,
+        TableCommit({}, {}, (), (), "unsafe", cleaned={0: clean_end}),
+        0,
+    )
+    key = entry_key(snapshot.topic_id, snapshot.version + 1)
+    (topic.world.directory / key).write_bytes(entry)
+
+
+def test_a_clean_end_that_lies_is_named(topic: KeyedTopic, fsck: Fsck) -> None:
+    topic.clean()
+    assert fsck()[0] == OK
+    say(topic, 7)
+    assert fsck()[2] == {"partition 0 is cleaned up to 7, the table ends at 4"}
+    say(topic, 3)
+    assert fsck()[2] == {"partition 0 is cleaned up to 3, an earlier version says 7"}
