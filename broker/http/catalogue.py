@@ -146,6 +146,13 @@ STORE_ERRORS = _counter(
 )
 STORE_BYTES = _counter("store_bytes", "Bytes of objects sent or received", "kind")
 STORE_DOLLARS = _counter("store_dollars", "S3's list price of these requests")
+STORE_SECONDS = _histogram(
+    "store_request_seconds", "Time of each attempt; a list: until its first page", "kind", "outcome"
+)
+
+# Requests to the registry, and what they cost
+REGISTRY_SECONDS = _histogram("registry_request_seconds", "Time of each attempt", "kind", "outcome")
+REGISTRY_DOLLARS = _counter("registry_dollars", "DynamoDB's list price of these requests")
 
 # Consumer groups: each is reported by its coordinator alone
 GROUPS = _gauge("groups", "Groups that this broker coordinates", "state")

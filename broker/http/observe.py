@@ -9,10 +9,10 @@ from broker.http.label_names import ShownNames
 from broker.http.observe_groups import GroupReading
 from broker.http.observed import Observed, fence_check_of
 from broker.http.reading import Reading
-from broker.network.latencies import Histogram
 from broker.upkeep.compaction_counts import CompactionCounts
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
+from logstore.histogram import Histogram
 from logstore.reading.history import History
 
 CONTROLLER_FAILURES = "failures"
@@ -172,7 +172,19 @@ def _controller(watched: Observed) -> list[Reading]:
 
 
 def _store(watched: Observed) -> list[Reading]:
-    readings = [_one(m.STORE_DOLLARS, watched.counts.dollars())]
+    times = watched.times
+    readings = [
+        _one(m.STORE_DOLLARS, watched.counts.dollars()),
+        _one(m.REGISTRY_DOLLARS, times.units.dollars()),
+        *(
+            _one(metric, histogram.copy(), kind, outcome)
+            for metric, of_port in (
+                (m.STORE_SECONDS, times.store),
+                (m.REGISTRY_SECONDS, times.registry),
+            )
+            for (kind, outcome), histogram in of_port.by_kind.items()
+        ),
+    ]
     for kind, counts in watched.counts.snapshot().items():
         readings += [
             _one(m.STORE_REQUESTS, counts.calls, kind),

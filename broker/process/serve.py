@@ -176,6 +176,7 @@ async def _serve_log(
                     peers=serving.peers,
                     trimming=serving.trimming,
                     counts=opened.counts,
+                    times=opened.times,
                     stop=stop,
                 )
             if compaction is not None:

@@ -9,6 +9,7 @@ import pytest
 
 from broker.http.catalogue import METRICS, PROCESS, MetricKind
 from broker.http.label_names import LABEL_CHARACTERS_MAX, OTHER
+from logstore.errors import OutcomeUnknown, Retryable, Throttled
 from logstore.wire.framing.client import Connection
 from tests.broker.group_calls import SETTINGS, commit, join, prepare
 from tests.broker.http.pages import Pages, ask, pages_of, scrape
@@ -51,6 +52,8 @@ def test_what_is_exposed_is_what_is_listed(pages: Pages, client: Connection) -> 
     pages.running.create_topic("exposed")
     produce(client, "exposed", batch_of(b"v"))
     commit(client, "exposed-group", 0, "exposed")
+    pages.times.store.add("create", None, 0.1)
+    pages.times.registry.add("update", None, 0.1)
     found = scrape(pages.port)
 
     assert found.kinds == {name: kind for name, (kind, _, _) in listed().items()}
@@ -112,6 +115,20 @@ def test_the_log_and_the_bill_are_printed(pages: Pages, client: Connection) -> N
     assert after.value("logstore_store_requests_total", kind="create") == 2_000
     assert after.value("logstore_store_errors_total", kind="create") == 1
     assert after.value("logstore_store_dollars_total") == pytest.approx(0.01)
+
+
+def test_requests_to_store_and_registry_are_shown_by_how_they_end(pages: Pages) -> None:
+    pages.times.store.add("create", Throttled("slow down"), 0.3)
+    pages.times.store.add("create", Retryable("a reset"), 0.4)
+    pages.times.registry.add("update", OutcomeUnknown("no answer"), 5.0)
+    pages.times.units.writes = 1_000_000
+    found = scrape(pages.port)
+    store, registry = "logstore_store_request_seconds", "logstore_registry_request_seconds"
+
+    assert found.value(f"{store}_sum", kind="create", outcome="throttled") == 0.3
+    assert found.value(f"{store}_sum", kind="create", outcome="retryable") == 0.4
+    assert found.value(f"{registry}_count", kind="update", outcome="unknown") == 1
+    assert found.value("logstore_registry_dollars_total") == pytest.approx(0.625)
 
 
 def test_lag_is_what_a_group_has_not_committed_yet(pages: Pages, client: Connection) -> None:
