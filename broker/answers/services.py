@@ -13,6 +13,7 @@ from broker.answers.pending_produces import PendingProduces
 from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
+from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators
 from broker.network.authorizer import Operation, ResourceKind
@@ -50,6 +51,7 @@ class Services(Protocol):
     groups: Coordinators
     sizes: PartitionSizes
     metadata: MetadataBytes
+    traffic: Traffic
     topic_watch: TopicWatch
     alarms: Alarms
     store_reads: asyncio.Semaphore

@@ -19,17 +19,19 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
-from broker.network.call import NO_ANSWER, Call, Ending
+from broker.network.call import FETCH_KEY, NO_ANSWER, Call, Ending
+from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
 from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.referrals import Referrals
 from broker.network.slow_readers import SlowReaders
+from broker.network.software import UNKNOWN, ConnectedSoftware, Software
 from broker.network.turns import SLICE_S
 from logstore.errors import Invalid
 from logstore.wire.primitives import Buffer
@@ -38,7 +40,6 @@ JOINED_BYTES_MAX = 64 * 1024
 CHUNK_BYTES_MAX = 512 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
-FETCH_KEY = 1
 _FETCH = FETCH_KEY.to_bytes(2, "big")
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,8 @@ class SharedByConnections(Protocol):
     loop: asyncio.AbstractEventLoop
     latencies: Latencies
     holds: LoopHolds
+    errors: ErrorCounts
+    software: ConnectedSoftware
     slow_readers: SlowReaders
     receive_budget: ReceiveBudget
     requests_max: int
@@ -94,6 +97,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.principal = ANONYMOUS
         self.peer = "?"
         self.peer_host = ""
+        self.software = UNKNOWN
         self.local_host = ""
         self.active_s = 0.0
         """When something last came in, by the loop's clock."""
@@ -300,6 +304,15 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _pump_again(self) -> None:
         if not self._is_closed:
             self._pump()
+
+    def set_software(self, software: Software) -> None:
+        """The client said what it is."""
+        if not self._is_closed:
+            self._clients.software.changed(self.software, software)
+            self.software = software
+
+    def note_errors(self, api: str, response: Any) -> None:
+        self._clients.errors.look_at(api, response)
 
     # Answers
 

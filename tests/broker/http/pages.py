@@ -79,6 +79,7 @@ class Pages:
         self.counts = StoreCounts()
         self.times = PortTimes()
         self.stop = asyncio.Event()
+        self.controller: Controller
         self.listener: Listener = bind(parse_address("127.0.0.1:0"), None, "--http")
         self.door: HttpApp = running.wait_for(self._open())
 
@@ -96,9 +97,10 @@ class Pages:
 
     def _watch(self) -> None:
         log, runner = self.running.log, self.running.log.runner
+        self.controller = Controller(log, ControllerSettings.of(self.settings), NoPeers())
         self.door.watch(
             broker=self.running.broker,
-            controller=Controller(log, ControllerSettings.of(self.settings), NoPeers()),
+            controller=self.controller,
             peers=TcpPeers(runner.clock, runner.rng),
             trimming=Trimming(log, self.settings, lambda: False, NoTables()),
             counts=self.counts,
