@@ -215,6 +215,18 @@ class Coordinator:
             return ErrorCode.NONE
         return ErrorCode.GROUP_MAX_SIZE_REACHED
 
+    def set_back(self, group_id: str, wanted: Sequence[OffsetCommit]) -> list[OffsetCommit]:
+        """Those of `wanted` that are below the offsets that are committed now."""
+        group = self.states.get(group_id)
+        if group is None:
+            return []
+        lower = []
+        for one in wanted:
+            known = offsets.find(group, one.place, one.topic_id)
+            if known is not None and one.offset < known.offset:
+                lower.append(one)
+        return lower
+
     def commit(self, group_id: str, wanted: Sequence[OffsetCommit], keep_ms: int) -> None:
         """Of a committer that was checked. `when_safe` tells when it is done."""
         self._append(offsets.commit(group_id, wanted, keep_ms, self._now()))

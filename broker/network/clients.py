@@ -12,6 +12,7 @@ from broker.network.latencies import Latencies
 from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.slow_readers import SlowReaders
+from broker.network.slow_requests import SlowRequests
 from broker.network.software import ConnectedSoftware
 from broker.network.timers import Timers
 from logstore.config.address_overrides import parse_overrides
@@ -57,6 +58,7 @@ class Clients:
         """Connections that were closed because of what their peers sent, or asked too much."""
         self.latencies = Latencies(loop.time)
         self.holds = LoopHolds(loop.time)
+        self.slow_requests = SlowRequests(loop.time)
         self.errors = ErrorCounts()
         self.software = ConnectedSoftware()
         self.is_log_full = False

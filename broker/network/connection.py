@@ -31,6 +31,7 @@ from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.referrals import Referrals
 from broker.network.slow_readers import SlowReaders
+from broker.network.slow_requests import SLOW_S, SlowRequests
 from broker.network.software import UNKNOWN, ConnectedSoftware, Software
 from broker.network.turns import SLICE_S
 from logstore.errors import Invalid
@@ -68,6 +69,7 @@ class SharedByConnections(Protocol):
     errors: ErrorCounts
     software: ConnectedSoftware
     slow_readers: SlowReaders
+    slow_requests: SlowRequests
     receive_budget: ReceiveBudget
     requests_max: int
     refused_count: int
@@ -339,7 +341,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def flush(self) -> None:
         calls, outbox = self._calls, self._outbox
-        api, began_s, count = None, 0.0, 0
+        api, began_s, count, last, latencies = None, 0.0, 0, None, self._clients.latencies
         while calls and (buffers := calls[0].buffers) is not None:
             call = calls.popleft()
             outbox.extend(buffers)
@@ -347,11 +349,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             if call.began_s == began_s and call.api is api:
                 count += 1
                 continue
-            if api is not None:
-                self._clients.latencies.answered(api, began_s, count)
-            api, began_s, count = call.api, call.began_s, 1
-        if api is not None:
-            self._clients.latencies.answered(api, began_s, count)
+            if last is not None and api is not None:
+                took_s = latencies.answered(api, began_s, count)
+                if took_s > SLOW_S:
+                    self._clients.slow_requests.note(last, took_s)
+            api, began_s, count, last = call.api, call.began_s, 1, call
+        if last is not None and api is not None:
+            took_s = latencies.answered(api, began_s, count)
+            if took_s > SLOW_S:
+                self._clients.slow_requests.note(last, took_s)
         if self._paused & Pause.REQUESTS and len(calls) < self._clients.requests_max:
             self.resume(Pause.REQUESTS)
         if outbox and not self._is_blocked:

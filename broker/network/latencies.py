@@ -21,11 +21,12 @@ class Latencies:
         self.by_api: dict[Api, Histogram] = {}
         self._now_s = now_s
 
-    def answered(self, api: "Api", began_s: float, count: int) -> None:
-        """The answers of `count` requests that came at `began_s` leave now."""
+    def answered(self, api: "Api", began_s: float, count: int) -> float:
+        """The answers of `count` requests that came at `began_s` leave now: seconds they took."""
         histogram = self.by_api.get(api)
         if histogram is None:
             histogram = self.by_api[api] = Histogram()
         took_s = self._now_s() - began_s
         histogram.counts[bisect_left(SECONDS, took_s)] += count  # `add` as a call costs twice
         histogram.total += took_s * count
+        return took_s
