@@ -1,9 +1,11 @@
-"""Writes the files that are made of alerts: `python -m tools.monitoring`."""
+"""Writes the files that are made of alerts and panels: `python -m tools.monitoring`."""
 
 from pathlib import Path
 
 from tools.monitoring.alert import rules_text, tests_text
 from tools.monitoring.alerts import ALERTS
+from tools.monitoring.dashboard import dashboard_text
+from tools.monitoring.panels import ROWS
 
 ROOT = Path(__file__).parents[2]
 RULES = "logstore.yml"
@@ -14,6 +16,7 @@ def made() -> dict[str, str]:
     return {
         f"alerts/{RULES}": rules_text(ALERTS),
         "alerts/tests.yml": tests_text(ALERTS, RULES),
+        "dashboards/logstore.json": dashboard_text("logstore", ROWS),
     }
 
 
