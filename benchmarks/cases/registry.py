@@ -1,7 +1,7 @@
 """Requests of three brokers to the registry, idle and under load, and DynamoDB's price of them.
 
 Requests are counted in the brokers, so the figures are the same on any back end; units are those of
-DynamoDB on demand, prices those of `logstore.objects.prices`. A minute of rest has about one look
+DynamoDB on demand, prices those of `logstore.prices`. A minute of rest has about one look
 at everything per broker in it. --partitions says for which numbers of partitions.
 """
 
@@ -14,7 +14,7 @@ from benchmarks.options import Options
 from benchmarks.peers.counts import Counts, counts_between, read_counts
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import Server
-from logstore.objects.prices import RowUnits, cost_of_rows
+from logstore.prices import RowUnits, cost_of_rows
 
 BROKERS = 3
 SETTLE_S = 5.0

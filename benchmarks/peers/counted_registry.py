@@ -9,10 +9,9 @@ time.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from logstore.objects.prices import read_units, write_units
-from logstore.ports.registry import WRITE_ID, Condition, Registry, Row, Value
-
-WRITE_ID_BYTES = len(WRITE_ID) + 16
+from logstore.ports.registry import Condition, Registry, Row
+from logstore.prices import read_units, write_units
+from logstore.registry.timed import WRITE_ID_BYTES, row_bytes
 
 
 @dataclass(slots=True)
@@ -72,15 +71,3 @@ class CountedRegistry:
 
     async def close(self) -> None:
         await self._registry.close()
-
-
-def row_bytes(pk: str, sk: str, row: Row) -> int:
-    """About as DynamoDB counts: names and values; a number takes a byte for two digits, and one."""
-    keys = len("pk") + len(pk.encode()) + len("sk") + len(sk.encode())
-    return keys + sum(len(name.encode()) + _value_bytes(value) for name, value in row.items())
-
-
-def _value_bytes(value: Value) -> int:
-    if isinstance(value, int):
-        return len(str(abs(value))) // 2 + 2
-    return len(value.encode() if isinstance(value, str) else value)

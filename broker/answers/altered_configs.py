@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from broker.answers.budgets import over_budget
+from broker.answers.client_changes import log_change
 from broker.answers.config_changes import NAMES_MAX
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.error_codes import Refuse, code_of
@@ -25,6 +26,7 @@ from logstore.protocol.topic_configs import change_topic_configs
 from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 
+DEFAULT = "(default)"
 APPLIED_S_MAX = 5.0
 """How long an answer waits until this broker has applied the change."""
 
@@ -116,11 +118,14 @@ async def _alter(broker: Services, call: Call, wanted: WantedChange, *, is_check
     topic = find_topic(broker, name)
     wanted.apply(topic.configs)
     if not is_check:
-        await _change(broker, topic, wanted.apply)
+        await _change(broker, call, topic, wanted)
 
 
-async def _change(broker: Services, topic: Topic, apply: Apply) -> None:
-    row = await broker.log.runner.run(change_topic_configs(topic.name, topic.topic_id, apply))
+async def _change(broker: Services, call: Call, topic: Topic, wanted: WantedChange) -> None:
+    steps = change_topic_configs(topic.name, topic.topic_id, wanted.apply)
+    row = await broker.log.runner.run(steps)
+    now = ",".join(f"{name}:{row.configs.get(name, DEFAULT)}" for name in sorted(wanted.names))
+    log_change(call, "configs changed: topic=%s configs=%s", topic.name, now)
     await broker.log.publish([FeedChange(topic.name, topic.topic_id)])
     # Another client may change them again first: then ours were applied before, or never are.
     await broker.topic_watch.until(lambda: topic.configs == row.configs, APPLIED_S_MAX)

@@ -12,6 +12,7 @@ from broker.answers.leader_hint import Hint
 from broker.answers.leaders import hint_of, own_hint, preferred_replica
 from broker.answers.partitions import check_epoch
 from broker.answers.services import Services
+from broker.answers.traffic import Served
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
@@ -83,6 +84,8 @@ class FetchAttempt:
         self.store_reads: list[StoreRead] = []
         self.waited_for: list[tuple[PartitionKey, Readable]] = []
         """Partitions that were read up to their end: more may come there."""
+        self.served: list[Served] = []
+        """Batches that are in the answer."""
         self.bytes_by_partition: dict[PartitionKey, int] = {}
         """Of partitions that have any."""
         self.is_full = False
@@ -258,6 +261,8 @@ class FetchAttempt:
         self._left -= chunk.byte_count
         self.byte_count += chunk.byte_count
         self.bytes_by_partition[key] = chunk.byte_count
+        record_count = max(0, chunk.end_offset - offset)
+        self.served.append(Served(partition.topic_id, chunk.byte_count, record_count))
         answer.records = list(chunk.buffers)
 
 

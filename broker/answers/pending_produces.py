@@ -93,7 +93,8 @@ class PendingProduces:
             return
         if code:
             topics = [_failed_topic(topic, code) for topic in topics]
-        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics))
+        note = call.connection.note_errors
+        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics, note))
 
 
 NEVER = float("inf")

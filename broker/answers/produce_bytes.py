@@ -12,7 +12,7 @@ Counts and tags are of the compact kind from version 9 on. Outcomes with errors 
 generated codec, with which the tests compare these bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import NamedTuple
@@ -72,12 +72,18 @@ class TopicOutcome(NamedTuple):
 
 
 def encode_produce_frame(
-    correlation_id: int, version: int, topics: Sequence[TopicOutcome]
+    correlation_id: int,
+    version: int,
+    topics: Sequence[TopicOutcome],
+    note_errors: Callable[[str, ProduceResponse], None] | None = None,
 ) -> list[Buffer]:
+    """`note_errors` is called with the API's name and a response that has an error."""
     for topic in topics:
         for outcome in topic.partitions:
             if outcome[1]:
                 response = finish(produce_response_in_slices(topics))
+                if note_errors is not None:
+                    note_errors(API.name, response)
                 return encode_frame(correlation_id, API, version, response)
     if version >= FLEXIBLE_FROM:
         return [_encode_flexible(correlation_id, version, topics)]

@@ -15,6 +15,7 @@ from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
+from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators
 from broker.network.authorizer import Operation, ResourceKind
@@ -52,6 +53,7 @@ class Services(Protocol):
     groups: Coordinators
     sizes: PartitionSizes
     metadata: MetadataBytes
+    traffic: Traffic
     topic_watch: TopicWatch
     alarms: Alarms
     store_reads: asyncio.Semaphore

@@ -1,8 +1,12 @@
 """Carries out the controller's actions: one call per kind of action, each repeatable."""
 
 import logging
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
 
 from broker.cluster.decisions.placement import Successors
 from broker.cluster.decisions.row_steps import fence_broker, reassign
@@ -21,6 +25,7 @@ from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
+from logstore.histogram import Histogram
 from logstore.protocol.disposal import Ruling
 from logstore.protocol.orphans import remove_orphans
 from logstore.protocol.steps import Gather, Steps
@@ -29,6 +34,8 @@ from logstore.protocol.topics import UnknownTopic, delete_topic
 from logstore.protocol.witnesses import judge_half_done
 
 logger = logging.getLogger(__name__)
+
+_FIGURES = re.compile(r" \w+=\S+")
 
 
 @dataclass(slots=True)
@@ -45,11 +52,36 @@ class ActionCounts:
     failures: int = 0
 
 
+class TakeoverPart(StrEnum):
+    FENCE = "fence"
+    """Its broker's row, and the wait until its read lease is over."""
+    SEAL = "seal"
+    """The seal, and the chain read to it."""
+    ROWS = "rows"
+    """The partitions' rows, and the checkpoint."""
+
+
+class TakeoverFigures:
+    """Takeovers of whole chains that this broker ended."""
+
+    def __init__(self) -> None:
+        self.by_reason: Counter[str] = Counter()
+        """The reason is the text of the log line, without figures."""
+        self.seconds = {part: Histogram() for part in TakeoverPart}
+
+    def ended(self, reason: str, moments: Sequence[float]) -> None:
+        """`moments` are when it began, and when each part ended."""
+        self.by_reason[_FIGURES.sub("", reason)] += 1
+        for part, (began_s, ended_s) in zip(TakeoverPart, pairwise(moments), strict=True):
+            self.seconds[part].add(ended_s - began_s)
+
+
 class ActionExecutor:
     """`chains` are the chains' rows as last read, updated after each action."""
 
     def __init__(self, log: ClusterLog) -> None:
         self.counts = ActionCounts()
+        self.takeovers = TakeoverFigures()
         self.chains: dict[int, ChainRow] = {}
         self.successors = Successors((), {})
         self._led: dict[bytes, str] = {}
@@ -121,11 +153,17 @@ class ActionExecutor:
         began_s = clock.monotonic_s()
         if not await self._fence(action):
             return
+        fenced_s = sealed_s = clock.monotonic_s()
+
+        def on_sealed() -> None:
+            nonlocal sealed_s
+            sealed_s = clock.monotonic_s()
+
         row = self.chains.get(chain) or ChainRow(broker=action.broker, status=ChainStatus.OPEN)
         if row.status is ChainStatus.OPEN:
             self.chains[chain] = replace(row, status=ChainStatus.FENCED)
         steps = take_over(
-            log.cluster_id, chain, log.me.broker, self._successor_of, log.followed_chain
+            log.cluster_id, chain, log.me.broker, self._successor_of, log.followed_chain, on_sealed
         )
         trouble: PartlyTaken | None = None
         try:
@@ -135,6 +173,8 @@ class ActionExecutor:
         else:
             self.chains[chain] = replace(row, status=ChainStatus.SEALED)
             self.counts.takeovers += 1
+            moments = (began_s, fenced_s, sealed_s, clock.monotonic_s())
+            self.takeovers.ended(action.reason, moments)
         self.counts.partitions_taken += len(taken)
         log.lead_recovered(taken)
         await log.publish([*self._changes(taken), *self._still_naming(chain)])

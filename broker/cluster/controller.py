@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from broker.cluster.action_executor import ActionCounts, ActionExecutor
+from broker.cluster.action_executor import ActionCounts, ActionExecutor, TakeoverFigures
 from broker.cluster.action_queue import ActionQueue
 from broker.cluster.decisions.cleaning import clean
 from broker.cluster.decisions.controller_state import ControllerState, FirstSeen, Interval
@@ -108,6 +108,10 @@ class Controller:
     @property
     def counts(self) -> ActionCounts:
         return self._executor.counts
+
+    @property
+    def takeovers(self) -> TakeoverFigures:
+        return self._executor.takeovers
 
     @property
     def lease_changes(self) -> int:

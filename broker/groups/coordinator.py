@@ -10,7 +10,9 @@ state waits until every append before it is committed; refusals do not.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 from broker.groups.decisions import deletion, member_timeouts, offset_expiry, offsets
@@ -47,6 +49,16 @@ GROUPS_AT_ONCE = 200
 logger = logging.getLogger(__name__)
 
 
+class RebalanceReason(StrEnum):
+    JOINED = "joined"
+    """A member came, or came back under a new id."""
+    LEFT = "left"
+    SILENT = "silent"
+    """A member did not answer in time: its session ended, or it did not sync."""
+    CHANGED = "changed"
+    """A member's subscription changed, or the leader asked for another assignment."""
+
+
 class Token(Protocol):
     """A request that waits for the group."""
 
@@ -64,10 +76,12 @@ class Coordinator:
         start: Callable[..., object],
         commit_timeout_s: float,
         used_bytes: Callable[[], int] | None = None,
+        rebalances: "Counter[RebalanceReason] | None" = None,
     ) -> None:
         """`start` runs a coroutine in the background.
 
         `used_bytes` says what all groups of this broker take in memory; None: there are no others.
+        `rebalances` counts those that begin.
         """
         self.log = log
         self.states = GroupStates()
@@ -75,6 +89,7 @@ class Coordinator:
         self.is_retired = False
         self._limits = limits
         self._used_bytes = used_bytes or (lambda: self.states.byte_count)
+        self._rebalances = Counter[RebalanceReason]() if rebalances is None else rebalances
         self._timers = timers
         self._clock = clock
         self._start = start
@@ -146,7 +161,9 @@ class Coordinator:
             _send(ask.token, Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, ask.member_id))
             return
         group = self.states.get_or_new(group_id)
-        self._carry_out(group, join(group, ask, self._limits, self._now()))
+        is_back = ask.member_id in group.members
+        reason = RebalanceReason.CHANGED if is_back else RebalanceReason.JOINED
+        self._carry_out(group, join(group, ask, self._limits, self._now()), reason)
         self.states.forget(group)
 
     def sync(self, group_id: str, ask: SyncAsk) -> None:
@@ -158,7 +175,7 @@ class Coordinator:
         if not self._has_room(2 * assigned_bytes - group.held_bytes, is_known=True):
             _send(ask.token, Synced(ErrorCode.GROUP_MAX_SIZE_REACHED))
             return
-        self._carry_out(group, sync(group, ask, self._limits, self._now()))
+        self._carry_out(group, sync(group, ask, self._limits, self._now()), RebalanceReason.CHANGED)
 
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int
@@ -173,7 +190,7 @@ class Coordinator:
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID for _ in asked]
         outcome, codes = leave(group, asked, self._limits, self._now())
-        self._carry_out(group, outcome)
+        self._carry_out(group, outcome, RebalanceReason.LEFT)
         return codes
 
     def lost(self, group_id: str, token: Token) -> None:
@@ -197,6 +214,18 @@ class Coordinator:
         if self._has_room(growth, is_known=is_known):
             return ErrorCode.NONE
         return ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    def set_back(self, group_id: str, wanted: Sequence[OffsetCommit]) -> list[OffsetCommit]:
+        """Those of `wanted` that are below the offsets that are committed now."""
+        group = self.states.get(group_id)
+        if group is None:
+            return []
+        lower = []
+        for one in wanted:
+            known = offsets.find(group, one.place, one.topic_id)
+            if known is not None and one.offset < known.offset:
+                lower.append(one)
+        return lower
 
     def commit(self, group_id: str, wanted: Sequence[OffsetCommit], keep_ms: int) -> None:
         """Of a committer that was checked. `when_safe` tells when it is done."""
@@ -253,7 +282,7 @@ class Coordinator:
         if group is None or self.is_retired:
             return
         outcome = member_timeouts.expire(group, self._limits, self._now())
-        self._carry_out(group, outcome)
+        self._carry_out(group, outcome, RebalanceReason.SILENT)
         self.states.forget(group)
 
     def _arm(self, group: Group) -> None:
@@ -293,7 +322,10 @@ class Coordinator:
 
     # Carrying out
 
-    def _carry_out(self, group: Group, outcome: Decision) -> None:
+    def _carry_out(self, group: Group, outcome: Decision, reason: RebalanceReason) -> None:
+        """`reason` is that of a rebalance, if `outcome` begins one."""
+        if outcome.begins_rebalance:
+            self._rebalances[reason] += 1
         self._append(outcome.records)
         self.states.weigh(group)
         self._arm(group)

@@ -7,11 +7,12 @@ by `run`, so that groups without requests are looked after too.
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.cluster.new_partitions import RunningLoad, place_partitions
-from broker.groups.coordinator import Coordinator
+from broker.groups.coordinator import Coordinator, RebalanceReason
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.log_port import LedPartition
@@ -57,6 +58,8 @@ class Coordinators:
         ids: Ids | None = None,
     ) -> None:
         self.offset_metadata_bytes_max = settings.number("offset.metadata.max.bytes")
+        self.rebalances: Counter[RebalanceReason] = Counter()
+        """Begun by this broker, by the first reason for each."""
         self._log = log
         self._limits = limits_of(settings)
         self._partition_count = settings.number("offsets.topic.num.partitions")
@@ -87,6 +90,7 @@ class Coordinators:
             start=self._start,
             commit_timeout_s=self._commit_timeout_s,
             used_bytes=self._used_bytes,
+            rebalances=self.rebalances,
         )
         self._led[partition], self._leaders[partition] = coordinator, leader
         self._start(coordinator.load())

@@ -6,11 +6,12 @@ answer leaves when the request is in the registry; a change of the leader may ta
 and ListPartitionReassignments shows it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from broker.answers.budgets import over_budget
+from broker.answers.client_changes import listed, log_change
 from broker.answers.error_codes import code_of
 from broker.answers.nested_answers import answer_nested
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
@@ -74,7 +75,21 @@ async def _alter_all(
     for result, outcome in zip(results, outcomes, strict=True):
         if isinstance(outcome, LogstoreError):
             _set_error(result, outcome)
+    _log(call, wanted, outcomes)
     await broker.turns.finish(answer_nested(call, answer, ("responses", "partitions")))
+
+
+def _log(
+    call: Call,
+    wanted: Sequence[PlacementChange],
+    outcomes: Sequence[PartitionRow | LogstoreError],
+) -> None:
+    changed: dict[str, list[int]] = {}
+    for one, outcome in zip(wanted, outcomes, strict=True):
+        if isinstance(outcome, PartitionRow):
+            changed.setdefault(one.topic.name, []).append(one.partition)
+    for name, partitions in changed.items():
+        log_change(call, "reassignment asked: topic=%s partitions=%s", name, listed(partitions))
 
 
 def _partitions(

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from broker.answers.services import Services
 from broker.network.call import Call
+from broker.network.software import Software
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import API_VERSIONS_KEY, APIS
 from logstore.wire.messages.api_versions import (
@@ -38,13 +39,13 @@ def advertise(ranges: Iterable[tuple[int, int, int]]) -> None:
 
 
 def handle(broker: Services, call: Call, request: ApiVersionsRequest) -> None:
-    if call.version >= SOFTWARE_FROM and not (
-        _SOFTWARE.match(request.client_software_name)
-        and _SOFTWARE.match(request.client_software_version)
-    ):
-        call.answer(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
-    else:
-        call.answer(_RESPONSE)
+    if call.version >= SOFTWARE_FROM:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.match(name) and _SOFTWARE.match(version)):
+            call.answer(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
+            return
+        call.connection.set_software(Software.of(name, version))
+    call.answer(_RESPONSE)
 
 
 def answer_unknown_version(call: Call) -> None:

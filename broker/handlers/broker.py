@@ -19,6 +19,7 @@ from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
+from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators, Ids
 from broker.handlers.dispatch import dispatch
@@ -105,6 +106,7 @@ class Broker:
         self.being_created: set[str] = set()
         """Topics whose automatic creation has begun."""
         self.metadata = MetadataBytes()
+        self.traffic = Traffic(settings.number("logstore.metrics.names.max"))
         self.topic_watch = TopicWatch(self.loop)
         log.on_change(self._topic_changed)
         self.tasks = tasks
@@ -156,6 +158,8 @@ class Broker:
             self.alike_names.add(topic.name)
         else:
             self.alike_names.remove(topic.name)
+        if topic.is_deleted:
+            self.traffic.forget(topic.topic_id)
         self.topic_watch.changed()
 
     def rules(self, topic: Topic) -> TopicRules:

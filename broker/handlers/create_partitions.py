@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.answers.budgets import clamp_partitions, over_budget
+from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait, check_assignment, check_same_length, make_placed
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.services import Services
@@ -57,6 +58,9 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
                 again = partial(place_partitions, broker.log, new, topic.replicas, broker.load)
                 is_given = asked.assignments is not None
                 work = _grow(broker, topic, asked.count, assignments, None if is_given else again)
+                text = "partitions added: topic=%s before=%d now=%d"
+                before = topic.partition_count
+                work = logged(work, call, text, topic.name, before, asked.count)
                 outcome = await begin_and_wait(broker, work, left_s)
                 if isinstance(outcome, LogstoreError):
                     raise outcome

@@ -19,6 +19,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.answers.budgets import clamp_partitions, over_budget
+from broker.answers.client_changes import logged
 from broker.answers.creation import (
     begin_and_wait,
     check_assignment,
@@ -109,6 +110,9 @@ async def _create(
             if asked.assignments
             else partial(place_partitions, broker.log, partitions, layout.replicas, broker.load),
         )
+        text = "topic created: name=%s partitions=%d replicas=%d configs=%s"
+        shown = ",".join(f"{key}:{value}" for key, value in sorted(configs.items())) or "defaults"
+        work = logged(work, call, text, name, partitions, layout.replicas, shown)
         topic = await begin_and_wait(broker, work, left_s)
         if isinstance(topic, LogstoreError):
             raise topic

@@ -1,5 +1,6 @@
 """DeleteGroups, versions 0 to 2: groups without members go, each with its own code."""
 
+from broker.answers.client_changes import log_change
 from broker.answers.group_requests import coordinator_for
 from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
@@ -30,6 +31,8 @@ def _delete(broker: Services, call: Call, request: DeleteGroupsRequest) -> Slice
             result.error_code = coordinator
         else:
             result.error_code = yield from coordinator.delete_group(group_id)
+            if not result.error_code:
+                log_change(call, "group deleted: group=%s", group_id)
             touched.setdefault(coordinator, []).append(result)
         yield
     _Answer(broker, call, DeleteGroupsResponse(0, results), touched).begin()

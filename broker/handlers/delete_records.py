@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.answers.budgets import over_budget
+from broker.answers.client_changes import listed, log_change
 from broker.answers.creation import begin_and_wait
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import fence_check_of
@@ -72,7 +73,7 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
     fence_check = await fence_check_of(broker.log) if doubtful else ErrorCode.NONE
     for result in doubtful:
         result.error_code = fence_check or result.error_code
-    outcomes = await begin_and_wait(broker, _raise(broker, wanted), request.timeout_ms / 1000)
+    outcomes = await begin_and_wait(broker, _raise(broker, call, wanted), request.timeout_ms / 1000)
     if isinstance(outcomes, LogstoreError):
         outcomes = [outcomes] * len(wanted)
     for plan, failure in zip(wanted, outcomes, strict=True):
@@ -124,15 +125,22 @@ def _plan(
     return _Wanted(topic, leader, offset, result)
 
 
-async def _raise(broker: Services, wanted: Sequence[_Wanted]) -> Sequence[LogstoreError | None]:
+async def _raise(
+    broker: Services, call: Call, wanted: Sequence[_Wanted]
+) -> Sequence[LogstoreError | None]:
     """Raise log starts in the registry, then here; for each what went wrong."""
     plans = [one for one in wanted if one.offset > one.leader.log_start]
     starts = [NewStart(topic, leader, offset) for topic, leader, offset, _ in plans]
     outcomes = await raise_led(broker.log, starts, StartReason.RECORDS_DELETED)
     errors: dict[int, LogstoreError] = {}
+    deleted: dict[str, dict[int, int]] = {}
     for plan, outcome in zip(plans, outcomes, strict=True):
         if not isinstance(outcome, int):
             errors[id(plan.result)] = _other_leader() if outcome is None else outcome
+        else:
+            deleted.setdefault(plan.topic.name, {})[plan.leader.partition] = outcome
+    for name, offsets in deleted.items():
+        log_change(call, "records deleted: topic=%s before_offsets=%s", name, listed(offsets))
     return [errors.get(id(one.result)) for one in wanted]
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from functools import partial
 
 from broker.answers.budgets import over_budget
+from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.services import Services
@@ -54,7 +55,7 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
             topic = _find(broker, call, one)
             result.name, result.topic_id = topic.name, topic.topic_id
             left_s = max(0.0, deadline - broker.loop.time())
-            await _delete(broker, topic, left_s)
+            await _delete(broker, call, topic, left_s)
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
     call.answer(DeleteTopicsResponse(0, results))
@@ -85,7 +86,8 @@ def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
     return topic
 
 
-async def _delete(broker: Services, topic: Topic, left_s: float) -> None:
-    outcome = await begin_and_wait(broker, broker.log.delete_topic(topic.name), left_s)
+async def _delete(broker: Services, call: Call, topic: Topic, left_s: float) -> None:
+    work = logged(broker.log.delete_topic(topic.name), call, "topic deleted: name=%s", topic.name)
+    outcome = await begin_and_wait(broker, work, left_s)
     if isinstance(outcome, LogstoreError):
         raise outcome

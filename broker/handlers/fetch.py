@@ -325,6 +325,10 @@ class _Fetch:
 
     def _answer(self, attempt: FetchAttempt) -> None:
         self._interest.end()
+        broker = self._broker
+        broker.traffic.answered(attempt.served, broker.log.topics_by_id)
+        if attempt.is_final:
+            self._call.connection.note_errors(self._call.api.name, attempt.topics)
         for partition in attempt.sent_away:
             self._call.connection.referrals.note_sent(partition, self._broker.loop.time())
         if self._interest.is_large:

@@ -11,6 +11,7 @@ generation ends in between, the parts before are committed, and the rest has an 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.answers.client_changes import listed, log_change
 from broker.answers.group_requests import coordinator_for
 from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
@@ -100,8 +101,21 @@ def _commit_some(
     offsets = [one.offset for one in part]
     code = coordinator.check_room(request.group_id, offsets)
     if not code:
+        if request.generation_id_or_member_epoch < 0:
+            _log_reset(call, request.group_id, coordinator.set_back(request.group_id, offsets))
         coordinator.commit(request.group_id, offsets, request.retention_time_ms)
     return code
+
+
+def _log_reset(call: Call, group_id: str, set_back: Sequence[OffsetCommit]) -> None:
+    """Offsets that a client outside the group sets back: an administrator resets the group."""
+    by_topic: dict[str, dict[int, int]] = {}
+    for one in set_back:
+        name, number = one.place
+        by_topic.setdefault(name, {})[number] = one.offset
+    for name, offsets in by_topic.items():
+        text = "group set back: group=%s topic=%s offsets=%s"
+        log_change(call, text, group_id, name, listed(offsets))
 
 
 def _check_topic(

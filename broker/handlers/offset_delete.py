@@ -3,6 +3,9 @@
 Many offsets are deleted some at a time.
 """
 
+from collections.abc import Mapping
+
+from broker.answers.client_changes import listed, log_change
 from broker.answers.group_requests import coordinator_for
 from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
@@ -42,6 +45,9 @@ def _delete(broker: Services, call: Call, request: OffsetDeleteRequest) -> Slice
             return
         codes.update(outcomes)
         yield
+    for name, partitions in _deleted(codes).items():
+        text = "group offsets deleted: group=%s topic=%s partitions=%s"
+        log_change(call, text, request.group_id, name, listed(partitions))
     response = OffsetDeleteResponse(0, 0, (yield from _topics(request, codes)))
 
     def done(code: ErrorCode) -> None:
@@ -51,6 +57,15 @@ def _delete(broker: Services, call: Call, request: OffsetDeleteRequest) -> Slice
             broker.turns.begin(call, answer_nested(call, response, ("topics", "partitions")))
 
     coordinator.when_safe(done)
+
+
+def _deleted(codes: Mapping[Place, ErrorCode]) -> dict[str, list[int]]:
+    """Partitions by topic."""
+    deleted: dict[str, list[int]] = {}
+    for (name, number), code in codes.items():
+        if not code:
+            deleted.setdefault(name, []).append(number)
+    return deleted
 
 
 def _check(

@@ -324,6 +324,7 @@ def _append(
     now_ms = broker.clock.now_ms()
     append_ms = broker.stamps.now_ms() if rules.stamps_append_time else None
     last_seq = NOTHING_TO_WAIT_FOR
+    size = count = 0
     if rules.is_internal:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
         outcomes += [failed(data.index, code) for data in asked.partition_data]
@@ -347,12 +348,17 @@ def _append(
                 doubts.append((outcomes, len(outcomes)))
             outcomes.append(_refused(index, error))
             continue
+        size += len(records)
+        count += header[-1]
         # Outcome(...) by the tuple's own constructor: half the time.
         outcomes.append(
             new(PartitionOutcome, (index, 0, base, time_ms, leader.log_start, None, (), None))
         )
         if seq > last_seq:
             last_seq = seq
+    traffic = broker.traffic.of(topic.topic_id, topic.name)
+    traffic.bytes_in += size
+    traffic.records_in += count
     return last_seq
 
 

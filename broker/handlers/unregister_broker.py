@@ -6,6 +6,7 @@ chain the controller has not taken over yet gets the code after which clients as
 
 from functools import partial
 
+from broker.answers.client_changes import log_change
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
@@ -28,6 +29,7 @@ async def _unregister(broker: Services, call: Call, number: int) -> None:
     try:
         await _check(broker, call, number)
         await broker.log.runner.run(remove_broker(number))
+        log_change(call, "broker unregistered: broker=%d", number)
     except LogstoreError as error:
         response.error_code, response.error_message = code_of(error), str(error)
     call.answer(response)

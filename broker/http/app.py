@@ -18,6 +18,7 @@ from broker.upkeep.trim_task import Trimming
 from logstore.cli.main import installed_version
 from logstore.config.broker import BrokerSettings
 from logstore.objects.metered import StoreCounts
+from logstore.wiring.open import PortTimes
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class HttpApp:
         peers: TcpPeers,
         trimming: Trimming,
         counts: StoreCounts,
+        times: PortTimes,
         stop: asyncio.Event,
     ) -> None:
         """Tell of this epoch from now on."""
@@ -54,6 +56,7 @@ class HttpApp:
             peers=peers,
             trimming=trimming,
             counts=counts,
+            times=times,
             stop=stop,
         )
 

@@ -52,6 +52,11 @@ LOOP_LAG = _histogram("loop_lag_seconds", "How late a beat of the event loop cam
 LOOP_HOLDS = _counter(
     "loop_holds", "Steps of requests that held the event loop for longer than 20 ms", "api"
 )
+LOOP_LONGEST = _gauge(
+    "loop_hold_longest_seconds",
+    "Longest such step of the last one or two minutes; 0: none was above 20 ms",
+    "api",
+)
 
 # Clients
 REQUESTS = _histogram(
@@ -59,7 +64,13 @@ REQUESTS = _histogram(
     "Time from a request's arrival to its response; a Fetch without data waits as it asks for",
     "api",
 )
+ERRORS = _counter(
+    "request_errors", "Error codes in responses, of each partition by itself", "api", "code"
+)
 CONNECTIONS = _gauge("connections", "Clients that are connected")
+SOFTWARE = _gauge(
+    "connections_by_software", "Clients by the software that they name", "software", "version"
+)
 ACCEPTED = _counter("connections_accepted", "Connections that were accepted")
 REFUSED = _counter("connections_refused", "Connections closed for invalid frames, or as too many")
 LOG_FULL = _gauge(
@@ -79,10 +90,18 @@ FETCH_SESSION_EVICTIONS = _counter(
     "fetch_session_evictions",
     "Sessions that made room for others; Kafka's IncrementalFetchSessionEvictionsPerSec",
 )
+BYTES_IN = _counter("topic_bytes_in", "Bytes of batches that producers sent", "topic")
+RECORDS_IN = _counter("topic_records_in", "Records in them", "topic")
+BYTES_OUT = _counter("topic_bytes_out", "Bytes of batches in answers to consumers", "topic")
+RECORDS_OUT = _counter("topic_records_out", "Offsets that these cover", "topic")
 
 # Writing
 SEGMENTS = _counter("segments_stored", "Segments put into the store")
 SEGMENT_BYTES = _counter("segment_bytes_stored", "Bytes of those segments")
+COMMIT_SECONDS = _histogram(
+    "commit_seconds", "Time from the first append into a segment to its commit"
+)
+FLUSH_BYTES = _histogram("flush_bytes", "Sizes of segments by why they left", "reason")
 BACKLOG = _gauge("backlog_bytes", "Bytes appended and not committed yet")
 PUT_AGE = _gauge("oldest_put_age_seconds", "How long the oldest unanswered segment waits")
 COMMITTED_SEQ = _gauge("committed_seq", "Segments of this chain below this seq are committed")
@@ -106,6 +125,12 @@ TOPICS = _gauge("topics", "Topics of the cluster")
 NAMED = _gauge("partitions_named", "Partitions whose rows name this broker as their leader")
 LED = _gauge("partitions_led", "Partitions that it serves as their leader")
 FOLLOWED = _gauge("partitions_followed", "Partitions that it follows as a replica")
+LEADERLESS = _gauge(
+    "partitions_without_leader", "Partitions of the cluster whose leader is not alive"
+)
+UNREPLICATED = _gauge(
+    "partitions_without_live_replica", "Partitions of which neither leader nor replica is alive"
+)
 CLAIMS = _counter("claims", "Partitions that it began to lead")
 RELEASES = _counter("releases", "Partitions that it handed over")
 PEERS_WATCHED = _gauge("peers_watched", "Brokers that it keeps a connection to, to notice deaths")
@@ -117,6 +142,10 @@ CONTROLLER_ID = _gauge("controller_broker", "Id of the controller, as far as kno
 TERMS = _counter("controller_terms", "How many times this broker became the controller")
 ACTIONS = _counter("controller_actions", "Actions as the controller", "action")
 CONTROLLER_FAILURES = _counter("controller_failures", "Actions that failed; each is decided again")
+TAKEOVERS = _counter("takeovers", "Chains that this controller took over", "reason")
+TAKEOVER_SECONDS = _histogram(
+    "takeover_seconds", "Time of each part: fence the broker, seal and read, change rows", "part"
+)
 
 # Trimming
 TRIM_POINTS = _counter("trim_points", "Trim points that were raised")
@@ -160,10 +189,18 @@ STORE_ERRORS = _counter(
 )
 STORE_BYTES = _counter("store_bytes", "Bytes of objects sent or received", "kind")
 STORE_DOLLARS = _counter("store_dollars", "S3's list price of these requests")
+STORE_SECONDS = _histogram(
+    "store_request_seconds", "Time of each attempt; a list: until its first page", "kind", "outcome"
+)
+
+# Requests to the registry, and what they cost
+REGISTRY_SECONDS = _histogram("registry_request_seconds", "Time of each attempt", "kind", "outcome")
+REGISTRY_DOLLARS = _counter("registry_dollars", "DynamoDB's list price of these requests")
 
 # Consumer groups: each is reported by its coordinator alone
 GROUPS = _gauge("groups", "Groups that this broker coordinates", "state")
 GROUPS_LOADING = _gauge("groups_loading", "1 while some of its groups are not loaded yet")
+REBALANCES = _counter("group_rebalances", "Rebalances that began", "reason")
 GROUP_MEMBERS = _gauge("group_members", "Members of a group", "group")
 GROUP_GENERATION = _gauge(
     "group_generation", "Generation of a group: goes up by rebalances", "group"

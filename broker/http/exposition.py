@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from broker.http.catalogue import Metric, MetricKind
 from broker.http.reading import Reading
-from broker.network.latencies import BOUNDS_S, Histogram
+from logstore.histogram import Histogram
 
 __all__ = ["CONTENT_TYPE_PLAIN_0_0_4", "render"]
 
@@ -65,8 +65,9 @@ def _histogram_family(metric: Metric, histograms: dict[tuple[str, ...], Histogra
     family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
     for labels, histogram in histograms.items():
         count, buckets = 0, []
-        for bound, more in zip((*map(str, BOUNDS_S), _INFINITY), histogram.counts, strict=True):
+        bounds = (*map(str, histogram.bounds), _INFINITY)
+        for bound, more in zip(bounds, histogram.counts, strict=True):
             count += more
             buckets.append((bound, count))
-        family.add_metric(labels, buckets, histogram.total_s)
+        family.add_metric(labels, buckets, histogram.total)
     return family

@@ -6,7 +6,7 @@ broker that serves metrics has one.
 
 import asyncio
 
-from broker.network.latencies import Histogram
+from logstore.histogram import Histogram
 
 INTERVAL_S = 0.5
 

@@ -3,17 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
+from broker.groups.coordinator import RebalanceReason
 from broker.http import catalogue as m
 from broker.http.health import ServingStatus, State, why_not_ready
-from broker.http.label_names import ShownNames
+from broker.http.label_names import OTHER, ShownNames
 from broker.http.observe_groups import GroupReading
 from broker.http.observed import Observed, fence_check_of
 from broker.http.reading import Reading
-from broker.network.latencies import Histogram
 from broker.upkeep.compaction_counts import CompactionCounts
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
+from logstore.histogram import Histogram
 from logstore.reading.history import History
+from logstore.wire.errors import ErrorCode
 
 CONTROLLER_FAILURES = "failures"
 """The field of the controller's counts that is not an action."""
@@ -48,6 +50,7 @@ class Observer:
         if watched is None:
             return
         yield _clients(watched)
+        yield _traffic(watched)
         yield _writing(watched)
         yield _sinks(watched)
         yield _cluster(watched, status)
@@ -55,13 +58,21 @@ class Observer:
         yield _store(watched)
         log = watched.broker.log
         self._topics.renew(log.topics)
-        left_out = 0
+        alive = frozenset(log.live_brokers())
+        left_out = leaderless = unreplicated = 0
         series = self._series_max
         for topic in list(log.topics.values()):
             readings = _partitions(topic, series) if topic.name in self._topics else []
             series -= len(readings) // 2
             left_out += len(topic.leaders) - len(readings) // 2
+            for row in topic.rows:
+                if row.broker not in alive:
+                    leaderless += 1
+                    unreplicated += alive.isdisjoint(row.replicas)
             yield readings
+        yield [_one(m.LEADERLESS, leaderless), _one(m.UNREPLICATED, unreplicated)]
+        rebalances = watched.broker.groups.rebalances
+        yield [_one(m.REBALANCES, rebalances[reason], reason) for reason in RebalanceReason]
         groups = GroupReading(log, self._topics, self._groups, self._series_max)
         yield from groups.read(watched.broker.groups)
         yield [_one(m.LEFT_OUT, left_out + groups.left_out)]
@@ -98,6 +109,15 @@ def _clients(watched: Observed) -> list[Reading]:
             _one(m.LOOP_HOLDS, clients.holds.by_api[api.name], api.name)
             for api in clients.latencies.by_api
         ),
+        *(
+            _one(m.LOOP_LONGEST, clients.holds.longest_s(api.name), api.name)
+            for api in clients.latencies.by_api
+        ),
+        *(
+            _one(m.ERRORS, count, api, _name_of(code))
+            for (api, code), count in clients.errors.by_api.items()
+        ),
+        *(_one(m.SOFTWARE, count, *one) for one, count in clients.software.shown().items()),
         _one(m.CONNECTIONS, len(clients.connections)),
         _one(m.ACCEPTED, clients.accepted_count),
         _one(m.REFUSED, clients.refused_count),
@@ -111,6 +131,26 @@ def _clients(watched: Observed) -> list[Reading]:
     ]
 
 
+def _name_of(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def _traffic(watched: Observed) -> list[Reading]:
+    traffic = watched.broker.traffic
+    readings = []
+    for name, topic in [*traffic.by_topic.items(), (OTHER, traffic.other)]:
+        readings += [
+            _one(m.BYTES_IN, topic.bytes_in, name),
+            _one(m.RECORDS_IN, topic.records_in, name),
+            _one(m.BYTES_OUT, topic.bytes_out, name),
+            _one(m.RECORDS_OUT, topic.records_out, name),
+        ]
+    return readings
+
+
 def _writing(watched: Observed) -> list[Reading]:
     log, trimming = watched.broker.log, watched.trimming
     writer, cache = log.writer, log.cache
@@ -118,6 +158,11 @@ def _writing(watched: Observed) -> list[Reading]:
         _one(m.EPOCH, log.epoch),
         _one(m.SEGMENTS, writer.segment_count),
         _one(m.SEGMENT_BYTES, writer.stored_bytes),
+        _one(m.COMMIT_SECONDS, writer.commit_times.copy()),
+        *(
+            _one(m.FLUSH_BYTES, histogram.copy(), reason)
+            for reason, histogram in writer.flush_bytes.items()
+        ),
         _one(m.BACKLOG, writer.backlog_bytes),
         _one(m.PUT_AGE, writer.oldest_put_age_s),
         _one(m.COMMITTED_SEQ, writer.committed_end),
@@ -183,11 +228,28 @@ def _controller(watched: Observed) -> list[Reading]:
         _one(m.TERMS, controller.lease_changes),
         *(_one(m.ACTIONS, count, action) for action, count in named.items()),
         _one(m.CONTROLLER_FAILURES, failures),
+        *(_one(m.TAKEOVERS, count, why) for why, count in controller.takeovers.by_reason.items()),
+        *(
+            _one(m.TAKEOVER_SECONDS, histogram.copy(), part)
+            for part, histogram in controller.takeovers.seconds.items()
+        ),
     ]
 
 
 def _store(watched: Observed) -> list[Reading]:
-    readings = [_one(m.STORE_DOLLARS, watched.counts.dollars())]
+    times = watched.times
+    readings = [
+        _one(m.STORE_DOLLARS, watched.counts.dollars()),
+        _one(m.REGISTRY_DOLLARS, times.units.dollars()),
+        *(
+            _one(metric, histogram.copy(), kind, outcome)
+            for metric, of_port in (
+                (m.STORE_SECONDS, times.store),
+                (m.REGISTRY_SECONDS, times.registry),
+            )
+            for (kind, outcome), histogram in of_port.by_kind.items()
+        ),
+    ]
     for kind, counts in watched.counts.snapshot().items():
         readings += [
             _one(m.STORE_REQUESTS, counts.calls, kind),

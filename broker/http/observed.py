@@ -12,6 +12,7 @@ from broker.upkeep.trim_task import Trimming
 from logstore.epoch.log import Log, Topic
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.metered import StoreCounts
+from logstore.wiring.open import PortTimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class Observed:
     peers: TcpPeers
     trimming: Trimming
     counts: StoreCounts
+    times: PortTimes
     stop: asyncio.Event
     """Set when the process is to end."""
     patience: Patience = field(default_factory=Patience)

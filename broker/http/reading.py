@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from broker.http.catalogue import Metric
-from broker.network.latencies import Histogram
+from logstore.histogram import Histogram
 
 
 class Reading(NamedTuple):

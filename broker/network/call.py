@@ -10,11 +10,13 @@ from typing import Any, Protocol
 
 from broker.network.listeners import Listener
 from broker.network.referrals import Referrals
+from broker.network.software import Software
 from logstore.errors import LogstoreError
 from logstore.wire.framing.apis import Api, encode_frame
 from logstore.wire.primitives import Buffer
 
 NO_ANSWER: Sequence[Buffer] = ()
+FETCH_KEY = 1
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +58,10 @@ class Requester(Protocol):
     def answered(self, call: "Call", /) -> None: ...
 
     def refuse(self, why: str, /) -> None: ...
+
+    def note_errors(self, api: str, response: Any, /) -> None: ...
+
+    def set_software(self, software: Software, /) -> None: ...
 
     def suspend_requests(self) -> None: ...
 
@@ -105,6 +111,8 @@ class Call:
         except LogstoreError as error:
             self.fail(f"cannot answer: {error}")
             return
+        if self.api.key != FETCH_KEY:  # which is mostly large: its handler says which failed
+            self.connection.note_errors(self.api.name, response)
         self.answer_bytes(buffers)
 
     def answer_bytes(self, buffers: Sequence[Buffer]) -> None:

@@ -7,10 +7,13 @@ from typing import Protocol
 from broker.network.address_limits import AddressLimits
 from broker.network.buffers import BufferPool, Inbox
 from broker.network.connection import ClientConnection, Pause
+from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.slow_readers import SlowReaders
+from broker.network.slow_requests import SlowRequests
+from broker.network.software import ConnectedSoftware
 from broker.network.timers import Timers
 from logstore.config.address_overrides import parse_overrides
 from logstore.config.broker import BrokerSettings
@@ -55,6 +58,9 @@ class Clients:
         """Connections that were closed because of what their peers sent, or asked too much."""
         self.latencies = Latencies(loop.time)
         self.holds = LoopHolds(loop.time)
+        self.slow_requests = SlowRequests(loop.time)
+        self.errors = ErrorCounts()
+        self.software = ConnectedSoftware()
         self.is_log_full = False
         """While it is, nothing more is taken from connections that produce."""
         self.requests_max = settings.number("logstore.connection.requests.max")
@@ -107,12 +113,14 @@ class Clients:
         if why is not None:
             return why
         self.connections[connection] = None
+        self.software.changed(None, connection.software)
         self.accepted_count += 1
         return None
 
     def left(self, connection: ClientConnection) -> None:
         if connection in self.connections:
             del self.connections[connection]
+            self.software.changed(connection.software, None)
             self._addresses.leave(connection.peer_host)
         self._held.pop(connection, None)
         self.receive_budget.left(connection)

@@ -19,17 +19,20 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
-from broker.network.call import NO_ANSWER, Call, Ending
+from broker.network.call import FETCH_KEY, NO_ANSWER, Call, Ending
+from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
 from broker.network.loop_holds import LoopHolds
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.referrals import Referrals
 from broker.network.slow_readers import SlowReaders
+from broker.network.slow_requests import SLOW_S, SlowRequests
+from broker.network.software import UNKNOWN, ConnectedSoftware, Software
 from broker.network.turns import SLICE_S
 from logstore.errors import Invalid
 from logstore.wire.primitives import Buffer
@@ -38,7 +41,6 @@ JOINED_BYTES_MAX = 64 * 1024
 CHUNK_BYTES_MAX = 512 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
-FETCH_KEY = 1
 _FETCH = FETCH_KEY.to_bytes(2, "big")
 
 logger = logging.getLogger(__name__)
@@ -64,7 +66,10 @@ class SharedByConnections(Protocol):
     loop: asyncio.AbstractEventLoop
     latencies: Latencies
     holds: LoopHolds
+    errors: ErrorCounts
+    software: ConnectedSoftware
     slow_readers: SlowReaders
+    slow_requests: SlowRequests
     receive_budget: ReceiveBudget
     requests_max: int
     refused_count: int
@@ -94,6 +99,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.principal = ANONYMOUS
         self.peer = "?"
         self.peer_host = ""
+        self.software = UNKNOWN
         self.local_host = ""
         self.active_s = 0.0
         """When something last came in, by the loop's clock."""
@@ -301,6 +307,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self._is_closed:
             self._pump()
 
+    def set_software(self, software: Software) -> None:
+        """The client said what it is."""
+        if not self._is_closed:
+            self._clients.software.changed(self.software, software)
+            self.software = software
+
+    def note_errors(self, api: str, response: Any) -> None:
+        self._clients.errors.look_at(api, response)
+
     # Answers
 
     def answered(self, call: Call) -> None:
@@ -326,7 +341,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def flush(self) -> None:
         calls, outbox = self._calls, self._outbox
-        api, began_s, count = None, 0.0, 0
+        api, began_s, count, last, latencies = None, 0.0, 0, None, self._clients.latencies
         while calls and (buffers := calls[0].buffers) is not None:
             call = calls.popleft()
             outbox.extend(buffers)
@@ -334,11 +349,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             if call.began_s == began_s and call.api is api:
                 count += 1
                 continue
-            if api is not None:
-                self._clients.latencies.answered(api, began_s, count)
-            api, began_s, count = call.api, call.began_s, 1
-        if api is not None:
-            self._clients.latencies.answered(api, began_s, count)
+            if last is not None and api is not None:
+                took_s = latencies.answered(api, began_s, count)
+                if took_s > SLOW_S:
+                    self._clients.slow_requests.note(last, took_s)
+            api, began_s, count, last = call.api, call.began_s, 1, call
+        if last is not None and api is not None:
+            took_s = latencies.answered(api, began_s, count)
+            if took_s > SLOW_S:
+                self._clients.slow_requests.note(last, took_s)
         if self._paused & Pause.REQUESTS and len(calls) < self._clients.requests_max:
             self.resume(Pause.REQUESTS)
         if outbox and not self._is_blocked:

@@ -13,6 +13,7 @@ as a new epoch; by then successors lead its partitions. Where it runs twice, one
 """
 
 import asyncio
+import logging
 import os
 import random
 import signal
@@ -30,17 +31,23 @@ from broker.process.log_lines import TEXT, configure_log_lines
 from broker.process.log_writer import LogWriter
 from broker.process.number import free_number, given_number
 from broker.process.platform import Platform, resolve_advertised, resolve_rack
+from broker.process.start_line import TEXT as TEXT_AT_START
+from broker.process.start_line import start_values
 from broker.upkeep.compaction_child import CompactionChild, child_environment, compact_command
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.store_watch import watch_store
+from logstore.cli.main import installed_version
 from logstore.config.broker import BrokerSettings
 from logstore.config.compaction_interval import parse_every
 from logstore.epoch.log import FlushSettings, LogSettings
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
+from logstore.formats.cluster_row import FORMAT_LEVEL
 from logstore.ports.clock import SystemClock
 from logstore.reading.history import HistorySettings
 from logstore.wiring.open import OpenLog, open_log
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from broker.http.app import HttpApp
@@ -111,6 +118,11 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
             state_directory=settings.state_directory,
         )
         try:
+            registry = opened.identity.registry
+            values = start_values(
+                installed_version(), FORMAT_LEVEL, settings.url, registry, settings.settings
+            )
+            logger.info(TEXT_AT_START, *values)
             ports = watch_store(wrap(opened) if wrap else opened, SystemClock())
             compaction = _compaction(settings, stop, counts)
             return await _serve_log(settings, ports, listeners, stop, http, compaction, lines.say)
@@ -176,6 +188,7 @@ async def _serve_log(
                     peers=serving.peers,
                     trimming=serving.trimming,
                     counts=opened.counts,
+                    times=opened.times,
                     stop=stop,
                 )
             if compaction is not None:

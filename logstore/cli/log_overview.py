@@ -24,8 +24,8 @@ from logstore.formats.topic_record import TOPICS
 from logstore.formats.topic_row import TopicRow
 from logstore.history.names import TABLES
 from logstore.history.table_log import TableLog
-from logstore.objects.prices import Requests, cost_of, cost_of_storage
 from logstore.ports.objects import ObjectInfo
+from logstore.prices import Requests, cost_of, cost_of_storage
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.walk import read_checkpoint

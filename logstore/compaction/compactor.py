@@ -17,8 +17,8 @@ from logstore.compaction.summary import Summary, added
 from logstore.errors import LogstoreError
 from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
-from logstore.objects.prices import Requests
 from logstore.ports.clock import Clock, SystemClock
+from logstore.prices import Requests
 from logstore.reading.reader import LogReader
 from logstore.wiring.open import ReadableLog, open_readable
 

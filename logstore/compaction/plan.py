@@ -27,7 +27,7 @@ from logstore.formats.chain_state import EpochKey
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
-from logstore.objects.prices import Requests
+from logstore.prices import Requests
 from logstore.reading.batch_places import BatchPlaces
 from logstore.reading.task_plan import LayoutOf, OffsetsAt, plan_tasks
 from logstore.reading.tasks import Located, ReadTask, SeqRange

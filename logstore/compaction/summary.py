@@ -7,7 +7,7 @@ from logstore.compaction.clean_plan import CleanFound
 from logstore.compaction.clean_rules import CleanRange
 from logstore.compaction.plan import TaskResult
 from logstore.history.snapshot import DataFile
-from logstore.objects.prices import Requests, cost_of
+from logstore.prices import Requests, cost_of
 
 
 @dataclass(slots=True, kw_only=True)

@@ -29,14 +29,21 @@ from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import Arena, ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.formats.topic_partition import TopicPartition
+from logstore.histogram import Histogram
 from logstore.protocol.chain_time import ChainTime
-from logstore.protocol.flush import FlushSettings, MiB, flush_delay_s
+from logstore.protocol.flush import FlushReason, FlushSettings, KiB, MiB, flush_delay_s
 from logstore.protocol.pipeline import Pipeline, Window
 from logstore.protocol.put import KeyTaken, put_once
 from logstore.records.crc32c import crc32c
 from logstore.runners.step_runner import StepRunner
 
 NO_EPOCH_RANGE = EpochKey(bytes(16), -1, -1)
+
+FLUSH_BYTES = (
+    *(1.0 * KiB, 4.0 * KiB, 16.0 * KiB, 64.0 * KiB, 256.0 * KiB),
+    *(1.0 * MiB, 2.0 * MiB, 4.0 * MiB, 8.0 * MiB, 16.0 * MiB),
+)
+"""Bounds of the histogram of segments' sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,8 @@ class _SegmentInFlight:
 
     ends: dict[Appender, int]
     waiters: list[Waiter]
+    opened_s: float
+    """When its first batch was appended."""
     began_s: float
 
 
@@ -87,6 +96,11 @@ class ChainWriter:
         self.fenced = asyncio.Event()
         self.segment_count = 0
         self.stored_bytes = 0
+        self.commit_times = Histogram()
+        """Seconds from the first append into a segment to its commit."""
+        self.flush_bytes: dict[FlushReason, Histogram] = {
+            reason: Histogram(FLUSH_BYTES) for reason in FlushReason
+        }
         self._broker = broker
         self._runner = runner
         self._settings = settings
@@ -94,6 +108,7 @@ class ChainWriter:
         self._sink = sink
         self._pipeline = Pipeline(chain.next_seq, window or Window())
         self._builder: SegmentBuilder | None = None
+        self._opened_s = 0.0
         self._limits = limits or ChainLimits()
         self._arenas = ArenaPool(self._limits.arena_bytes)
         self._arena = self._arenas.take(0)
@@ -173,12 +188,13 @@ class ChainWriter:
         if builder is not None:
             if length <= builder.room_bytes:
                 return builder
-            self._freeze()
+            self._freeze(FlushReason.SIZE)
         if self.fenced.is_set():
             raise Fenced(f"chain {self.chain.epoch} is fenced")
         most = max(length, self._settings.segment_bytes_max)  # one batch may be larger
         self._arena = self._with_room(self._arena, most)
         self._builder = SegmentBuilder(self._arena, self.chain_ms(), most)
+        self._opened_s = self.now_s
         self._wake.set()
         return self._builder
 
@@ -263,7 +279,7 @@ class ChainWriter:
         for at in range(0, len(state), chunk_bytes_max):
             chunk = state[at : at + chunk_bytes_max]
             self._add_state(EntryKind.STATE, key, start, chunk)
-            segment = self._freeze()
+            segment = self._freeze(FlushReason.STATE)
             chunks.append(StateChunk(segment.seq, segment.last_position, len(chunk), crc32c(chunk)))
         self._is_putting_ahead = False
         return encode_chunks(chunks)
@@ -300,22 +316,22 @@ class ChainWriter:
             elif delay_s > 0:
                 await clock.sleep_s(delay_s)
             else:
-                self._freeze()
+                self._freeze(FlushReason.TIME)
 
-    def flush(self) -> None:
+    def flush(self, reason: FlushReason = FlushReason.WANTED) -> None:
         """Freeze the open segment now, if there is one."""
         if self._builder is not None:
-            self._freeze()
+            self._freeze(reason)
 
     async def close(self, timeout_s: float) -> bool:
         """Flush, checkpoint, and wait for both; whether everything was committed in time."""
-        self.flush()
+        self.flush(FlushReason.CLOSE)
         self._closing = True
         self._wake.set()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._until(lambda: self._pipeline.is_idle and self.checkpoints.is_idle)
-                self.flush()  # batches appended since
+                self.flush(FlushReason.CLOSE)  # batches appended since
                 if self.chain.spans and not self.fenced.is_set():
                     self.checkpoints.begin()
                     await self._until(lambda: self.checkpoints.is_idle)
@@ -328,7 +344,7 @@ class ChainWriter:
             self._changed.clear()
             await self._changed.wait()
 
-    def _freeze(self) -> FrozenSegment:
+    def _freeze(self, reason: FlushReason) -> FrozenSegment:
         builder, chain = self._builder, self.chain
         assert builder is not None
         self._order(builder)
@@ -343,8 +359,9 @@ class ChainWriter:
         self._builder = None
         self._last_began_s = self._runner.clock.monotonic_s()
         self._in_flight[segment.seq] = _SegmentInFlight(
-            self._ends, self._open_waiters, self._last_began_s
+            self._ends, self._open_waiters, self._opened_s, self._last_began_s
         )
+        self.flush_bytes[reason].add(segment.size_bytes)
         self._ends, self._open_waiters = {}, []
         chain.spans.append(SegmentSpan(len(segment.front), segment.size_bytes))
         chain.entry_count += segment.entry_count
@@ -406,6 +423,7 @@ class ChainWriter:
         waiting = self._in_flight.pop(segment.seq, None)
         if waiting is None:
             return  # stopped from outside while this was in flight: waiters were notified
+        self.commit_times.add(self.now_s - waiting.opened_s)
         for appender, end in waiting.ends.items():
             appender.commit(end)
         for waiter in waiting.waiters:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from logstore.objects.prices import Requests, cost_of
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
+from logstore.prices import Requests, cost_of
 
 Kind = Literal["create", "get", "get_range", "delete", "list"]
 
@@ -58,7 +58,7 @@ class StoreCounts:
         )
 
     def dollars(self) -> float:
-        """The price of these calls on S3 (`objects.prices`)."""
+        """The price of these calls on S3 (`logstore.prices`)."""
         return cost_of(self.requests())
 
 

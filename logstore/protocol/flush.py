@@ -1,8 +1,21 @@
 """When the open segment is frozen and leaves. Pure."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 KiB, MiB = 1024, 1024 * 1024
+
+
+class FlushReason(StrEnum):
+    """Why the open segment left."""
+
+    TIME = "time"
+    SIZE = "size"
+    STATE = "state"
+    """A large state of a partition is put into segments of its own."""
+    WANTED = "wanted"
+    """A change of leaders, or of where a log starts, waits for it."""
+    CLOSE = "close"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

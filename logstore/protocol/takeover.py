@@ -86,8 +86,10 @@ def take_over(
     sealer: int,
     successor_of: SuccessorOf,
     known: Known = lambda epoch: None,
+    on_sealed: Callable[[], None] = lambda: None,
 ) -> Steps[list[RecoveredPartition]]:
     """Take over chain `epoch`; the recovered partitions. `known`: replayed prefixes of chains.
+    `on_sealed` is called once the chain is sealed and read.
 
     Raises `Refused` if the chain is newer than the registry, `PartlyTaken` if some partitions could
     not be taken: the chain is left fenced, and the next attempt finds them.
@@ -106,6 +108,7 @@ def take_over(
         raise rows
     if isinstance(topics, LogstoreError):
         raise topics
+    on_sealed()
     led = {epoch: sealed.state.epoch_ranges.keys()}
     if leaderships_above(led, rows, topics):
         rows = yield from _read_rows()

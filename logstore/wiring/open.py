@@ -9,7 +9,7 @@ import random
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -19,6 +19,7 @@ from logstore.formats.keys import CLUSTER_KEY
 from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
 from logstore.objects.hedging import HedgingStore
 from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCounts
+from logstore.objects.timed import TimedStore
 from logstore.ports.clock import Clock
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.registry import BlockingRowStore, Registry, RowStore
@@ -27,6 +28,8 @@ from logstore.protocol.identity import Identity, ensure_identity, read_identity
 from logstore.registry.memory import MemoryRows
 from logstore.registry.reads import RetryingReads
 from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.timed import RegistryUnits, TimedRows
+from logstore.request_times import RequestTimes
 from logstore.runners.step_runner import BlockingStepRunner, StepRunner
 from logstore.stores.backends import EMBEDDED_REGISTRY, Backends, state_directory
 from logstore.stores.location import (
@@ -45,6 +48,16 @@ READ_THREADS = (8, 16)
 
 
 @dataclass(frozen=True, slots=True)
+class PortTimes:
+    """Measurements of each attempt of a request, by its port."""
+
+    store: RequestTimes = field(default_factory=RequestTimes)
+    registry: RequestTimes = field(default_factory=RequestTimes)
+    units: RegistryUnits = field(default_factory=RegistryUnits)
+    """Of the registry, as DynamoDB bills them."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenLog:
     """Ports of one log, for a broker. `counts` counts the calls of its store."""
 
@@ -56,6 +69,7 @@ class OpenLog:
     """For what belongs to this machine, when the log is in a bucket; None: the user's own."""
     tables: "Callable[[BlockingObjectStore], Tables] | None" = None
     """Reads the topics' tables through a store; loads libraries then. None: there are no tables."""
+    times: PortTimes = field(default_factory=PortTimes)
 
     @property
     def is_in_directory(self) -> bool:
@@ -106,13 +120,14 @@ async def open_log(
     location = parse_location(url)
     backends = Backends(location, storage)
     registry_url = await asyncio.to_thread(_registry_of, backends)
-    counts = StoreCounts()
-    store: ObjectStore = MeteredStore(backends.store(clock), counts)
+    counts, times = StoreCounts(), PortTimes()
+    measured = TimedStore(backends.store(clock), times.store, clock)
+    store: ObjectStore = MeteredStore(measured, counts)
     if not isinstance(location, DirectoryLocation):
         # Outside the meter, so that second requests are counted and paid for like the others.
         store = HedgingStore(store, HedgePolicy(HedgeSettings()), clock)
     try:
-        rows = backends.rows(registry_url, "create")
+        rows = TimedRows(backends.rows(registry_url, "create"), times.registry, times.units, clock)
         registry = RetryingRegistry(rows, lambda: secrets.token_hex(8), clock, rng)
         runner = _runner(location, store, registry, clock, rng)
         try:
@@ -124,7 +139,7 @@ async def open_log(
         await store.close()
         raise
     tables = partial(open_tables, location.url, dict(storage or {}))
-    return OpenLog(location, runner, identity, counts, state_directory, tables)
+    return OpenLog(location, runner, identity, counts, state_directory, tables, times)
 
 
 async def open_existing(

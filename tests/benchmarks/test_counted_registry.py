@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.counted_registry import CountedRegistry, row_bytes
+from benchmarks.peers.counted_registry import CountedRegistry
 from benchmarks.peers.counts import Counts, write_counts
 from logstore.errors import ConditionFailed
 from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import RowAbsent
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.timed import row_bytes
 from logstore.testing.virtual_loop import VirtualClock, run
 
 

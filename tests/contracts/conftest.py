@@ -27,6 +27,7 @@ from logstore.objects.metered import MeteredBlockingStore, MeteredStore, StoreCo
 from logstore.objects.s3 import S3BlockingStore, S3Store
 from logstore.objects.s3_options import S3Options
 from logstore.objects.threaded import ThreadedStore
+from logstore.objects.timed import TimedStore
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo, ObjectStore
 from logstore.ports.registry import BlockingRowStore, Condition, Registry, Row, RowStore
@@ -34,6 +35,8 @@ from logstore.registry.dynamodb.rows import BlockingDynamoRows, DynamoRows
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.sqlite import SqliteRows
+from logstore.registry.timed import RegistryUnits, TimedRows
+from logstore.request_times import RequestTimes
 from tests.servers.buckets import new_location
 from tests.servers.dynamodb_local import dynamodb_local, why_no_dynamodb_local
 from tests.servers.locked_moto import aws_environment, locked_moto
@@ -228,6 +231,9 @@ OBJECT_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingObjectS
     "threaded-directory": lambda folder: _on_loop(
         ThreadedStore(DirectoryStore(folder / "objects"), threads=4)
     ),
+    "timed-memory": lambda _: _on_loop(
+        TimedStore(MemoryStore(_memory()), RequestTimes(), SystemClock())
+    ),
     "metered-memory": lambda _: _on_loop(MeteredStore(MemoryStore(_memory()), StoreCounts())),
     "metered-memory-blocking": lambda _: _blocking(MeteredBlockingStore(_memory(), StoreCounts())),
     "hedging-memory": lambda _: _on_loop(
@@ -301,6 +307,9 @@ def _like_registry(rows: AbstractContextManager[BlockingRowStore]) -> Iterator[R
 
 ROW_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingRowStore]]] = {
     "memory": lambda _: _rows_on_loop(MemoryRows()),
+    "timed-memory": lambda _: _rows_on_loop(
+        TimedRows(MemoryRows(), RequestTimes(), RegistryUnits(), SystemClock())
+    ),
     "sqlite": lambda folder: _rows_on_loop(SqliteRows(folder / "registry.db")),
     "sqlite-blocking": _sqlite_blocking,
     "dynamodb": lambda _: _dynamo(locked_moto()),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from logstore.objects.prices import CREATE_DOLLARS, GET_DOLLARS, cost_of
+from logstore.prices import CREATE_DOLLARS, GET_DOLLARS, cost_of
 from tests.scenarios.harness.counts import Metered, ProxyCounts
 
 COUNTED = ProxyCounts(

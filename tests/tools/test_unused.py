@@ -14,9 +14,6 @@ USED_ELSEWHERE = {
     "make any state",
     "logstore.objects.faulty.FaultyBlockingStore": "part of the test kit that we ship",
     "logstore.objects.faulty.FaultyStore": "part of the test kit that we ship",
-    "logstore.objects.prices.cost_of_rows": "benchmarks print costs",
-    "logstore.objects.prices.read_units": "benchmarks print costs",
-    "logstore.objects.prices.write_units": "benchmarks print costs",
     **{
         f"logstore.wire.adopt.{name}": "looked up by name, as in generated modules"
         for name in ("DECODE_REQUEST", "DECODE_RESPONSE", "ENCODE_REQUEST", "ENCODE_RESPONSE")

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from logstore.cli.log_overview import LogOverview, read_log_overview
 from logstore.cli.output import dollars_text, size_text
-from logstore.objects.prices import Requests, cost_of
+from logstore.prices import Requests, cost_of
 from logstore.wiring.open import open_readable
 from tools.demo.demo_log import DemoLog
 from tools.demo.history import History

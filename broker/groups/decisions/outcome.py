@@ -50,6 +50,7 @@ class Decision:
 
     records: list[Change] = field(default_factory=list)
     answers: list[tuple[object, Answer]] = field(default_factory=list)
+    begins_rebalance: bool = False
 
     def answer(self, token: object | None, answer: Answer) -> None:
         if token is not None:

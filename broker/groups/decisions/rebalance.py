@@ -15,6 +15,7 @@ from logstore.wire.errors import ErrorCode
 
 def prepare(group: Group, limits: GroupLimits, now: GroupTime, outcome: Decision) -> None:
     """Begin to gather members for the next generation."""
+    outcome.begins_rebalance = True
     for member in group.members.values():
         if member.syncing is not None:
             outcome.answer(member.syncing, Synced(ErrorCode.REBALANCE_IN_PROGRESS))

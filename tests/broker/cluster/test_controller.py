@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from broker.cluster.action_executor import TakeoverPart
 from broker.cluster.controller import CHAINS_S
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
@@ -62,6 +63,10 @@ def test_a_lease_that_ran_out_is_acted_on_at_once() -> None:
         for wait_s in (0.0, 0.1, 0.2, 0.3, 0.4):
             await VirtualClock().sleep_s(wait_s)
             assert await lose_broker_2() <= 0.1
+            figures = controller.takeovers
+            assert figures.by_reason == {"its broker is dead": controller.counts.takeovers}
+            for part in TakeoverPart:
+                assert sum(figures.seconds[part].counts) == controller.counts.takeovers
             await cluster.start(2)
             await cluster.until(lambda: observer.liveness.is_alive(2))
 

@@ -17,6 +17,7 @@ from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.trim_task import Trimming
 from logstore.config.broker import BrokerSettings
 from logstore.objects.metered import StoreCounts
+from logstore.wiring.open import PortTimes
 from tests.broker.running import DEADLINE_S, Running
 from tests.logstore.written import NoTables
 
@@ -76,7 +77,9 @@ class Pages:
         self.running = running
         self.settings = BrokerSettings(settings)
         self.counts = StoreCounts()
+        self.times = PortTimes()
         self.stop = asyncio.Event()
+        self.controller: Controller
         self.listener: Listener = bind(parse_address("127.0.0.1:0"), None, "--http")
         self.door: HttpApp = running.wait_for(self._open())
 
@@ -94,12 +97,14 @@ class Pages:
 
     def _watch(self) -> None:
         log, runner = self.running.log, self.running.log.runner
+        self.controller = Controller(log, ControllerSettings.of(self.settings), NoPeers())
         self.door.watch(
             broker=self.running.broker,
-            controller=Controller(log, ControllerSettings.of(self.settings), NoPeers()),
+            controller=self.controller,
             peers=TcpPeers(runner.clock, runner.rng),
             trimming=Trimming(log, self.settings, lambda: False, NoTables()),
             counts=self.counts,
+            times=self.times,
             stop=self.stop,
         )
 

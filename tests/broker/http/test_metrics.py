@@ -3,17 +3,20 @@
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from broker.http.catalogue import METRICS, PROCESS, MetricKind
 from broker.http.label_names import LABEL_CHARACTERS_MAX, OTHER
+from logstore.errors import OutcomeUnknown, Retryable, Throttled
 from logstore.formats.segment import ENTRY_BYTES, HEADER_BYTES
 from logstore.wire.framing.client import Connection
-from tests.broker.group_calls import SETTINGS, commit, join, prepare
+from logstore.wire.messages.api_versions import ApiVersionsRequest
+from tests.broker.group_calls import SETTINGS, commit, join, leave, prepare
 from tests.broker.http.pages import Pages, ask, pages_of, scrape
-from tests.broker.running import Running, batch_of, fetch, produce, running_broker
+from tests.broker.running import API_VERSIONS, Running, batch_of, fetch, produce, running_broker
 from tests.broker.staging import adopt, staging
 
 LIST = Path(__file__).parents[3] / "docs/operations/metrics.md"
@@ -53,6 +56,10 @@ def test_what_is_exposed_is_what_is_listed(pages: Pages, client: Connection) -> 
     pages.running.create_topic("exposed")
     produce(client, "exposed", batch_of(b"v"))
     commit(client, "exposed-group", 0, "exposed")
+    pages.times.store.add("create", None, 0.1)
+    pages.times.registry.add("update", None, 0.1)
+    pages.controller.takeovers.ended("its broker is dead", (0, 1, 2, 3))
+    produce(client, "no-such-topic", batch_of(b"v"))
     found = scrape(pages.port)
 
     assert found.kinds == {name: kind for name, (kind, _, _) in listed().items()}
@@ -136,6 +143,114 @@ def test_batches_of_sinks_are_counted_by_their_answers(pages: Pages) -> None:
     size = sum(len(data) for data in found.objects.values())
     assert grown("logstore_adopted_bytes_total") == size - HEADER_BYTES - 2 * ENTRY_BYTES
     assert after.value("logstore_staging_deleted_objects_total") == 0
+
+
+def test_requests_to_store_and_registry_are_shown_by_how_they_end(pages: Pages) -> None:
+    pages.times.store.add("create", Throttled("slow down"), 0.3)
+    pages.times.store.add("create", Retryable("a reset"), 0.4)
+    pages.times.registry.add("update", OutcomeUnknown("no answer"), 5.0)
+    pages.times.units.writes = 1_000_000
+    found = scrape(pages.port)
+    store, registry = "logstore_store_request_seconds", "logstore_registry_request_seconds"
+
+    assert found.value(f"{store}_sum", kind="create", outcome="throttled") == 0.3
+    assert found.value(f"{store}_sum", kind="create", outcome="retryable") == 0.4
+    assert found.value(f"{registry}_count", kind="update", outcome="unknown") == 1
+    assert found.value("logstore_registry_dollars_total") == pytest.approx(0.625)
+
+
+def test_errors_are_counted_by_api_and_code_for_each_partition(
+    pages: Pages, client: Connection
+) -> None:
+    pages.running.create_topic("mistaken", 1)
+    name = "logstore_request_errors_total"
+    unknown, beyond = "UNKNOWN_TOPIC_OR_PARTITION", "OFFSET_OUT_OF_RANGE"
+
+    def counts() -> list[float]:
+        found = scrape(pages.port).samples[name]
+        places = [("Produce", unknown), ("Fetch", unknown), ("Fetch", beyond), ("OffsetFetch", "")]
+        return [found.get(frozenset({("api", api), ("code", code)}), 0.0) for api, code in places]
+
+    produce(client, "no-such-topic", batch_of(b"v"))
+    before = counts()
+    produce(client, "no-such-topic", batch_of(b"v"))
+    produce(client, "mistaken", batch_of(b"v"), partition=7)
+    produce(client, "mistaken", batch_of(b"v"))
+    fetch(client, "no-such-topic")
+    fetch(client, "mistaken", offset=99)
+    fetch(client, "mistaken")
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, 1, 1, 0]
+
+
+def test_traffic_of_a_topic_is_what_producers_sent_and_consumers_got(
+    pages: Pages, client: Connection
+) -> None:
+    pages.running.create_topic("busy")
+    batch = batch_of(b"a", b"b", b"c")
+    produce(client, "busy", batch)
+    produce(client, "busy", b"not a batch" * 10)
+    for _ in range(2):
+        fetch(client, "busy")
+    found = scrape(pages.port)
+    sizes = [
+        found.value(f"logstore_topic_{name}_total", topic="busy")
+        for name in ("bytes_in", "records_in", "bytes_out", "records_out")
+    ]
+    assert sizes == [len(batch), 3, 2 * len(batch), 6]
+
+
+def test_connections_are_shown_by_the_software_that_they_name(pages: Pages) -> None:
+    name = "logstore_connections_by_software"
+    request = ApiVersionsRequest("librdkafka", "2.6.0")
+    with pages.running.connect() as one, pages.running.connect() as other:
+        for client in (one, other, other):
+            client.call(API_VERSIONS, request, 3)
+        other.call(API_VERSIONS, ApiVersionsRequest("bad name", "1"), 3)
+        found = scrape(pages.port)
+        assert found.value(name, software="librdkafka", version="2.6.0") == 2
+        connected = found.value("logstore_connections")
+        assert sum(found.samples[name].values()) == connected
+    clients = pages.running.broker.clients
+    pages.running.wait_until(lambda: len(clients.connections) == connected - 2)
+    assert "librdkafka" not in scrape(pages.port).values(name, "software")
+
+
+def test_how_long_records_wait_and_how_full_segments_are(pages: Pages, client: Connection) -> None:
+    pages.running.create_topic("flushed")
+    before = scrape(pages.port)
+    batch = batch_of(b"v" * 5_000)
+    produce(client, "flushed", batch)
+    after = scrape(pages.port)
+    count, size = "logstore_commit_seconds_count", "logstore_flush_bytes_sum"
+    assert after.value(count) == before.value(count) + 1
+    grown = after.value(size, reason="time") - before.value(size, reason="time")
+    assert len(batch) < grown < len(batch) + 1_000
+
+
+def test_rebalances_are_counted_by_their_reason(pages: Pages, client: Connection) -> None:
+    name = "logstore_group_rebalances_total"
+    before = scrape(pages.port).values(name, "reason")
+    member = join(client, "rebalanced")
+    leave(client, "rebalanced", (member.member_id, None))
+    after = scrape(pages.port).values(name, "reason")
+    grown = {reason: after[reason] - before[reason] for reason in after}
+    assert grown == {"joined": 1, "left": 1, "silent": 0, "changed": 0}
+
+
+def test_partitions_of_a_dead_broker_have_no_leader(pages: Pages) -> None:
+    running = pages.running
+    topic = running.create_topic("orphaned", 3)
+    name = "logstore_partitions_without_leader"
+    assert scrape(pages.port).value(name) == 0
+    living = topic.rows[1]
+    try:
+        topic.rows[1] = replace(living, broker=77, replicas=(77, 78))
+        topic.rows[2] = replace(living, broker=77, replicas=(77, running.node_id))
+        found = scrape(pages.port)
+    finally:
+        topic.rows[1] = topic.rows[2] = living
+    assert found.value(name) == 2
+    assert found.value("logstore_partitions_without_live_replica") == 1
 
 
 def test_lag_is_what_a_group_has_not_committed_yet(pages: Pages, client: Connection) -> None:

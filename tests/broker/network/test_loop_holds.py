@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.network.call import Call
-from broker.network.loop_holds import HOLD_S, LOGGED_EVERY_S, LoopHolds
+from broker.network.loop_holds import HOLD_S, LOGGED_EVERY_S, LONGEST_FOR_S, LoopHolds
 from broker.network.turns import Turns
 from logstore.wire.framing.apis import APIS
 from logstore.wire.messages.metadata import MetadataRequest
@@ -86,3 +86,15 @@ def test_a_later_slice_that_holds_the_loop_is_counted() -> None:
     assert not holds.by_api
     loop.steps.pop()()
     assert holds.by_api == {"Metadata": 1}
+
+
+def test_the_longest_hold_is_shown_for_a_minute_or_two() -> None:
+    now_s = 100.0
+    holds = LoopHolds(lambda: now_s)
+    holds.note(call(), 0.5)
+    holds.note(call(), 0.1)
+    now_s += 1.9 * LONGEST_FOR_S
+    assert holds.longest_s("Metadata") == 0.5
+    assert holds.longest_s("Fetch") == 0
+    now_s += LONGEST_FOR_S
+    assert holds.longest_s("Metadata") == 0

@@ -31,7 +31,7 @@ from logstore.formats.chain_state import EpochKey
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
-from logstore.objects.prices import Requests
+from logstore.prices import Requests
 from logstore.reading.batch_places import BatchPlaces, PlacedBatch
 from logstore.reading.tasks import SeqRange
 from tests.logstore.reading.layouts import whole_segments

@@ -8,7 +8,8 @@ import pytest
 from logstore.errors import AlreadyExists, NotFound
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import KindCounts, MeteredBlockingStore, MeteredStore, StoreCounts
-from logstore.objects.prices import (
+from logstore.ports.clock import SystemClock
+from logstore.prices import (
     GIGABYTE,
     Requests,
     RowUnits,
@@ -18,7 +19,6 @@ from logstore.objects.prices import (
     read_units,
     write_units,
 )
-from logstore.ports.clock import SystemClock
 
 EXPECTED = {
     "create": KindCounts(calls=3, bytes=5 + 0 + 1, errors=1),

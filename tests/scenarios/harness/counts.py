@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from logstore.objects.metered import KindCounts, StoreCounts
-from logstore.objects.prices import Requests, cost_of
+from logstore.prices import Requests, cost_of
 from logstore.testing.fault_plan import FAULTS
 from logstore.testing.fault_proxy import CONTROL_PATH
 

@@ -1,0 +1,50 @@
+"""promtool, Prometheus's own checker of rules: Debian's, unpacked outside the checkout."""
+
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from tests.servers.child import cache_folder, install_once, is_installed
+
+INSTALL_S = 300.0
+PACKAGE = "prometheus"
+
+
+@cache
+def why_no_promtool() -> str | None:
+    """None if it can be run here, else what is missing, in one line."""
+    if shutil.which("promtool") is not None or is_installed(_folder()):
+        return None
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        return "promtool comes with Prometheus: install that (Debian: apt-get install prometheus)"
+    try:
+        install_once(_folder(), _install)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"apt-get could not fetch {PACKAGE}: {error}"
+    return None
+
+
+def promtool(*arguments: object, within: Path) -> str:
+    """Its output in the folder `within`. Raises `AssertionError` with it where it fails."""
+    program = shutil.which("promtool") or str(_folder() / "usr" / "bin" / "promtool")
+    command = [program, *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=within, check=False, capture_output=True, text=True, timeout=INSTALL_S
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    return said
+
+
+def _folder() -> Path:
+    return cache_folder("promtool")
+
+
+def _install() -> None:
+    folder = _folder()
+    download = ["apt-get", "download", PACKAGE]
+    subprocess.run(download, cwd=folder, check=True, capture_output=True, timeout=INSTALL_S)
+    (package,) = folder.glob(f"{PACKAGE}_*.deb")
+    unpack = ["dpkg-deb", "-x", str(package), str(folder)]
+    subprocess.run(unpack, check=True, capture_output=True, timeout=INSTALL_S)

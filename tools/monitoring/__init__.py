@@ -1,0 +1,1 @@
+"""Alerts and dashboards for Prometheus and Grafana: `python -m tools.monitoring` writes them."""
