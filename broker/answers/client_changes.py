@@ -7,7 +7,7 @@ Commits of offsets are logged only where a client outside its group sets a group
 """
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from broker.network.call import Call
@@ -26,9 +26,12 @@ def log_change(call: Call, text: str, *values: object) -> None:
     logger.info(text + _WHO, *values, call.principal, call.connection.peer, call.client_id)
 
 
-async def logged(work: Awaitable[T], call: Call, text: str, *values: object) -> T:
-    """The result of `work`, which is logged as `log_change` does once it is there."""
-    result = await work
+async def logged(begin: Callable[[], Awaitable[T]], call: Call, text: str, *values: object) -> T:
+    """The result of what `begin` begins, logged as `log_change` does once it is there.
+
+    It begins with the first step: a change that is given up before leaves nothing unawaited.
+    """
+    result = await begin()
     log_change(call, text, *values)
     return result
 

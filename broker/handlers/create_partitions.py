@@ -57,10 +57,11 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
                 new = asked.count - topic.partition_count
                 again = partial(place_partitions, broker.log, new, topic.replicas, broker.load)
                 is_given = asked.assignments is not None
-                work = _grow(broker, topic, asked.count, assignments, None if is_given else again)
+                otherwise = None if is_given else again
+                begin = partial(_grow, broker, topic, asked.count, assignments, otherwise)
                 text = "partitions added: topic=%s before=%d now=%d"
                 before = topic.partition_count
-                work = logged(work, call, text, topic.name, before, asked.count)
+                work = logged(begin, call, text, topic.name, before, asked.count)
                 outcome = await begin_and_wait(broker, work, left_s)
                 if isinstance(outcome, LogstoreError):
                     raise outcome

@@ -101,7 +101,8 @@ async def _create(
     configs = _configs(asked, broker.settings.topic_defaults)
     result = CreatableTopicResult(name, configs=[])
     if not request.validate_only:
-        work = make_placed(
+        begin = partial(
+            make_placed,
             lambda assignments: broker.log.create_topic(
                 name, partitions, configs, replicas=layout.replicas, assignments=assignments
             ),
@@ -112,7 +113,7 @@ async def _create(
         )
         text = "topic created: name=%s partitions=%d replicas=%d configs=%s"
         shown = ",".join(f"{key}:{value}" for key, value in sorted(configs.items())) or "defaults"
-        work = logged(work, call, text, name, partitions, layout.replicas, shown)
+        work = logged(begin, call, text, name, partitions, layout.replicas, shown)
         topic = await begin_and_wait(broker, work, left_s)
         if isinstance(topic, LogstoreError):
             raise topic

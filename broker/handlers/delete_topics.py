@@ -87,7 +87,8 @@ def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
 
 
 async def _delete(broker: Services, call: Call, topic: Topic, left_s: float) -> None:
-    work = logged(broker.log.delete_topic(topic.name), call, "topic deleted: name=%s", topic.name)
+    begin = partial(broker.log.delete_topic, topic.name)
+    work = logged(begin, call, "topic deleted: name=%s", topic.name)
     outcome = await begin_and_wait(broker, work, left_s)
     if isinstance(outcome, LogstoreError):
         raise outcome
