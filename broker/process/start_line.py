@@ -12,6 +12,9 @@ from logstore.config.printed import HIDDEN
 
 TEXT = "starting: version=%s format_level=%s store=%s registry=%s settings=%s"
 
+_IDENTITY = "storage.profile"
+"""Names an account of this machine: it is of no use to who reads a log, and may be to others."""
+
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -20,7 +23,7 @@ def start_values(
 ) -> tuple[object, ...]:
     """The values of `TEXT`, in order."""
     changed = {
-        name: HIDDEN if name in settings.hidden or is_sensitive(name) else text
+        name: HIDDEN if name == _IDENTITY or name in settings.hidden or is_sensitive(name) else text
         for name, text in settings.given.items()
         if text != BROKER_SETTINGS[name].default
     }

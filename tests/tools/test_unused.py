@@ -18,6 +18,7 @@ USED_ELSEWHERE = {
         f"logstore.wire.adopt.{name}": "looked up by name, as in generated modules"
         for name in ("DECODE_REQUEST", "DECODE_RESPONSE", "ENCODE_REQUEST", "ENCODE_RESPONSE")
     },
+    "spark_source.source.NarrowedReader.pushFilters": "Spark calls it where its session lets it",
     "logstore.wire.primitives.encode_string_array": "generated code calls it: tools/full_wire.py",
 }
 

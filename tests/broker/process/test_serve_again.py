@@ -115,7 +115,8 @@ def test_a_start_after_a_fence_is_tried_until_the_registry_answers(
         *map(str, troubles),
     ]
     longest_s = [AGAIN_FIRST_S * 2**failures for failures in range(3)]
-    assert all(float(wait_s) < most_s for (wait_s, _), most_s in zip(lines, longest_s, strict=True))
+    waits_s = [float(wait_s) for wait_s, _ in lines]  # as they are printed, rounded
+    assert all(one_s <= most_s for one_s, most_s in zip(waits_s, longest_s, strict=True))
 
 
 def test_a_broker_that_is_fenced_while_it_starts_starts_again(tmp_path: Path) -> None:
