@@ -118,11 +118,6 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
             state_directory=settings.state_directory,
         )
         try:
-            registry = opened.identity.registry
-            values = start_values(
-                installed_version(), FORMAT_LEVEL, settings.url, registry, settings.settings
-            )
-            logger.info(TEXT_AT_START, *values)
             ports = watch_store(wrap(opened) if wrap else opened, SystemClock())
             compaction = _compaction(settings, stop, counts)
             return await _serve_log(settings, ports, listeners, stop, http, compaction, lines.say)
@@ -194,6 +189,7 @@ async def _serve_log(
             if compaction is not None:
                 compaction.watch(serving.controller)
             has_started()
+            _log_start(settings, opened)
             collector.begin(asyncio.get_running_loop())
 
         return await live_until_stopped(
@@ -220,6 +216,14 @@ async def _serve_log(
     finally:
         collector.end()
         taken.lock.release()
+
+
+def _log_start(settings: ServeSettings, opened: OpenLog) -> None:
+    """Not before the broker serves: of a start that is refused its reason is the one line."""
+    registry = opened.identity.registry
+    version = installed_version()
+    values = start_values(version, FORMAT_LEVEL, settings.url, registry, settings.settings)
+    logger.info(TEXT_AT_START, *values)
 
 
 def _tables(settings: ServeSettings) -> ThreadedTableQueries:

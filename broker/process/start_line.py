@@ -10,7 +10,7 @@ from logstore.config.broker import BROKER_SETTINGS, BrokerSettings
 from logstore.config.kinds import is_sensitive
 from logstore.config.printed import HIDDEN
 
-TEXT = "starting: version=%s format_level=%s store=%s registry=%s settings=%s"
+TEXT = "serving: version=%s format_level=%s store=%s registry=%s settings=%s"
 
 _IDENTITY = "storage.profile"
 """Names an account of this machine: it is of no use to who reads a log, and may be to others."""

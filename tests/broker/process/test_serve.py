@@ -65,7 +65,7 @@ def test_a_second_process_of_the_same_broker_is_refused(tmp_path: Path) -> None:
         first.wait_for(LISTENING)
         with serve(tmp_path / "log") as second:
             assert second.wait() == 1
-            _, line = second.lines  # after the line of its start
+            (line,) = second.lines
 
         assert f"pid={first.pid}" in line
         assert "stop it, or choose another --broker" in line
