@@ -8,7 +8,7 @@ by `run`, so that groups without requests are looked after too.
 import logging
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.cluster.new_partitions import RunningLoad, place_partitions
@@ -213,8 +213,13 @@ class Coordinators:
         finally:
             self._is_being_created = False
 
-    def _start(self, work: Any) -> object:
-        return self._tasks.create_task(work)
+    def _start(self, work: Coroutine[Any, Any, object]) -> object:
+        """Raises `RuntimeError` once the broker ends: its tasks take no more work."""
+        try:
+            return self._tasks.create_task(work)
+        except RuntimeError:
+            work.close()
+            raise
 
 
 def limits_of(settings: BrokerSettings) -> GroupLimits:
