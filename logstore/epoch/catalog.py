@@ -127,7 +127,10 @@ class Catalog:
     def _settle(self, name: str, changes: LeadershipChanges) -> None:
         """Update the topic from its rows."""
         row, known = self._topic_rows.get(name), self.topics.get(name)
-        rows = None if row is None else self._rows_of(row)
+        rows = None if row is None else self._rows_of(row.topic_id, row.partitions)
+        if rows is None and row and known and row.topic_id == known.topic_id:
+            # It has grown, and not all of its new rows are known yet.
+            rows = self._rows_of(known.topic_id, known.partition_count)
         if known is not None and (rows is None or row is None or row.topic_id != known.topic_id):
             self._drop(known)
             changes.changed.append(known)
@@ -142,10 +145,11 @@ class Catalog:
         for number, partition in enumerate(rows):
             self._judge(known, number, partition, changes)
 
-    def _rows_of(self, topic: TopicRow) -> list[PartitionRow] | None:
+    def _rows_of(self, topic_id: bytes, count: int) -> list[PartitionRow] | None:
+        """The first `count`; None unless all of them are known."""
         rows = []
-        for number in range(topic.partitions):
-            row = self._rows.get(TopicPartition(topic.topic_id, number))
+        for number in range(count):
+            row = self._rows.get(TopicPartition(topic_id, number))
             if row is None:
                 return None
             rows.append(row)

@@ -20,7 +20,7 @@ from logstore.epoch.catalog import Catalog, LeadershipChanges, LeadershipClaim, 
 from logstore.epoch.leader import Leader
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
-from logstore.formats.chain_state import ChainState, EpochKey
+from logstore.formats.chain_state import ChainState
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.partition_state import PartitionState
@@ -181,10 +181,6 @@ class LeadershipTransitions:
         """Unless the row is another leadership's by now, which has another state."""
         topic, number, row = claim
         if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
-            return
-        if EpochKey(topic.topic_id, number, row.leader_epoch) in self._writer.chain.epoch_ranges:
-            # It began here and ended: this row is older than what ended it, a newer one will come.
-            logger.warning("row of an ended leadership: topic=%s partition=%d", topic.name, number)
             return
         leader = Leader(self._writer, topic.topic_id, number, row)
         leader.begin(state)

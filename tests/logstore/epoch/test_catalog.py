@@ -48,6 +48,24 @@ def test_a_row_that_was_read_before_log_start_was_raised_takes_nothing_back() ->
     assert catalog.topics["orders"].rows == [raised]
 
 
+def test_a_topic_that_grows_stays_while_some_of_its_new_rows_are_not_known() -> None:
+    """Two admins at once: who let it grow by one learns that it has three partitions by now."""
+    catalog = catalog_with(TOPIC)
+    topic = catalog.topics["orders"]
+    grown = replace(TOPIC, partitions=3, configs={"retention.ms": "2"}, version=3)
+    some = {TopicPartition(ID, 1): PartitionRow.new(1, 7)}
+
+    early = catalog.apply(RegistryUpdate(0, {"orders": grown}, some))
+
+    assert catalog.topics["orders"] is topic
+    assert not topic.is_deleted
+    assert (topic.partition_count, topic.configs) == (1, grown.configs)
+    assert not early.claims
+    whole = catalog.apply(RegistryUpdate(2, {}, {TopicPartition(ID, 2): PartitionRow.new(2, 5)}))
+    assert topic.partition_count == 3
+    assert [claim.partition for claim in whole.claims] == [1]
+
+
 def test_another_life_of_a_topic_counts_its_versions_from_zero() -> None:
     catalog = catalog_with(TOPIC)
     catalog.apply(update(replace(TOPIC, topic_id=OTHER_ID, version=1)))
