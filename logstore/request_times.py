@@ -5,7 +5,8 @@ service, `denied` are rights, `unknown` is an answer that was lost. `exists`, `a
 `condition` are answers like any other.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from logstore.errors import (
     AlreadyExists,
@@ -54,6 +55,17 @@ class RequestTimes:
         if histogram is None:
             histogram = self._histograms[key] = Histogram()
         histogram.add(seconds)
+
+    @contextmanager
+    def measure(self, kind: str, monotonic_s: Callable[[], float]) -> Iterator[None]:
+        """Add what runs within, however it ends."""
+        began_s = monotonic_s()
+        try:
+            yield
+        except BaseException as error:
+            self.add(kind, error, monotonic_s() - began_s)
+            raise
+        self.add(kind, None, monotonic_s() - began_s)
 
     @property
     def by_kind(self) -> Mapping[tuple[str, str], Histogram]:

@@ -3,8 +3,7 @@
 The time of a list is that to its first page: the rest passes while its reader works.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
 
 from logstore.ports.clock import Clock
 from logstore.ports.objects import Buffer, ObjectInfo, ObjectStore
@@ -20,24 +19,24 @@ class TimedStore:
         self._clock = clock
 
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
-        with self._timing("create"):
+        with self._times.measure("create", self._clock.monotonic_s):
             await self._store.create(key, parts)
 
     async def get(self, key: str) -> bytes | memoryview:
-        with self._timing("get"):
+        with self._times.measure("get", self._clock.monotonic_s):
             return await self._store.get(key)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
-        with self._timing("get_range"):
+        with self._times.measure("get_range", self._clock.monotonic_s):
             return await self._store.get_range(key, start, length)
 
     async def delete(self, key: str) -> None:
-        with self._timing("delete"):
+        with self._times.measure("delete", self._clock.monotonic_s):
             await self._store.delete(key)
 
     async def list(self, prefix: str) -> AsyncIterator[ObjectInfo]:
         infos = aiter(self._store.list(prefix))
-        with self._timing("list"):
+        with self._times.measure("list", self._clock.monotonic_s):
             first = await anext(infos, None)
         if first is not None:
             yield first
@@ -46,15 +45,3 @@ class TimedStore:
 
     async def close(self) -> None:
         await self._store.close()
-
-    @contextmanager
-    def _timing(self, kind: str) -> Iterator[None]:
-        began_s = self._clock.monotonic_s()
-        ended_by: BaseException | None = None
-        try:
-            yield
-        except BaseException as error:
-            ended_by = error
-            raise
-        finally:
-            self._times.add(kind, ended_by, self._clock.monotonic_s() - began_s)

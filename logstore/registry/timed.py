@@ -42,7 +42,7 @@ class TimedRows:
 
     async def get(self, pk: str, sk: str) -> Row | None:
         row: Row | None = None
-        with self._timing("get"):
+        with self._times.measure("get", self._clock.monotonic_s):
             row = await self._rows.get(pk, sk)
         self._units.reads += read_units(0 if row is None else row_bytes(pk, sk, row))
         return row
@@ -50,7 +50,7 @@ class TimedRows:
     async def query(
         self, pk: str, prefix: str = "", *, after: str | None = None, limit: int = 1000
     ) -> Sequence[tuple[str, Row]]:
-        with self._timing("query"):
+        with self._times.measure("query", self._clock.monotonic_s):
             found = await self._rows.query(pk, prefix, after=after, limit=limit)
         self._units.reads += read_units(sum(row_bytes(pk, sk, row) for sk, row in found))
         return found
@@ -58,35 +58,23 @@ class TimedRows:
     async def put_if(
         self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        with self._timing("put"), self._writing(pk, sk, row):
+        with self._times.measure("put", self._clock.monotonic_s), self._writing(pk, sk, row):
             await self._rows.put_if(pk, sk, row, conditions, write_id)
 
     async def update_if(
         self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        with self._timing("update"), self._writing(pk, sk, sets):
+        with self._times.measure("update", self._clock.monotonic_s), self._writing(pk, sk, sets):
             await self._rows.update_if(pk, sk, sets, conditions, write_id)
 
     async def delete_if(
         self, pk: str, sk: str, conditions: Sequence[Condition], write_id: str
     ) -> None:
-        with self._timing("delete"), self._writing(pk, sk, {}):
+        with self._times.measure("delete", self._clock.monotonic_s), self._writing(pk, sk, {}):
             await self._rows.delete_if(pk, sk, conditions, write_id)
 
     async def close(self) -> None:
         await self._rows.close()
-
-    @contextmanager
-    def _timing(self, kind: str) -> Iterator[None]:
-        began_s = self._clock.monotonic_s()
-        ended_by: BaseException | None = None
-        try:
-            yield
-        except BaseException as error:
-            ended_by = error
-            raise
-        finally:
-            self._times.add(kind, ended_by, self._clock.monotonic_s() - began_s)
 
     @contextmanager
     def _writing(self, pk: str, sk: str, row: Row) -> Iterator[None]:

@@ -22,6 +22,7 @@ from logstore.objects.hedging import HedgingStore
 from logstore.objects.metered import MeteredStore, StoreCounts
 from logstore.objects.s3 import S3Store
 from logstore.objects.s3_options import S3Options
+from logstore.objects.timed import TimedStore
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import Comparison
 from logstore.protocol.steps import GetRange, GetRow, Request, Steps, UpdateRow, retried
@@ -29,6 +30,8 @@ from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.rows import DynamoRows
 from logstore.registry.dynamodb.url import TableUrl
 from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.timed import RegistryUnits, TimedRows
+from logstore.request_times import RequestTimes
 from logstore.retry import RetryDelays
 from logstore.runners.step_runner import StepRunner
 from tests.servers.buckets import new_location
@@ -71,10 +74,12 @@ def garbage() -> list[str]:
 async def runner(way: Proxied, table: TableUrl, clock: SystemClock) -> AsyncIterator[StepRunner]:
     """On S3 and DynamoDB behind a fault proxy."""
     options = S3Options.of({"storage.endpoint": way.endpoint})
-    store = MeteredStore(S3Store(new_location(locked_moto()), options, clock), StoreCounts())
+    opened = S3Store(new_location(locked_moto()), options, clock)
+    store = MeteredStore(TimedStore(opened, RequestTimes(), clock), StoreCounts())
     hedging = HedgingStore(store, HedgePolicy(HedgeSettings()), clock)
     there = TableUrl(table.table, table.region, way.endpoint)
-    rows = DynamoRows(DynamoClient(there, read_timeout_s=0.3))
+    client = DynamoClient(there, read_timeout_s=0.3)
+    rows = TimedRows(DynamoRows(client), RequestTimes(), RegistryUnits(), clock)
     rng = random.Random(1)
     registry = RetryingRegistry(rows, lambda: f"{rng.getrandbits(64):x}", clock, rng, ONCE)
     try:
