@@ -49,8 +49,8 @@ settings.load_profile("project")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The seeds of the day, once for all test processes; options of Spark's Java; and signals as a
-    terminal gives them, for the programs that tests start and interrupt.
+    """The seeds of the day, once for all test processes; where Spark is, and options of its Java;
+    and signals as a terminal gives them, for the programs that tests start and interrupt.
     """
     if config.option.first_daily_seed is None:
         config.option.first_daily_seed = first_daily_seed(SystemClock().now_ms())
@@ -114,7 +114,7 @@ def pytest_collection() -> Iterator[None]:
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """What a test found, for the summary of the run: also of a test that passes."""
-    return lambda text: request.node.user_properties.append(("told", text))
+    return lambda text: request.node.user_properties.append(("found", text))
 
 
 def pytest_terminal_summary(
@@ -122,7 +122,7 @@ def pytest_terminal_summary(
 ) -> None:
     for report in terminalreporter.getreports("passed"):
         for name, text in report.user_properties:
-            if name == "told":
+            if name == "found":
                 terminalreporter.write_line(f"{report.nodeid}\n{text}\n")
     reports = {kind: terminalreporter.getreports(kind) for kind in ("passed", "failed")}
     played = {kind: [s for one in known for s in _seeds_of(one)] for kind, known in reports.items()}

@@ -234,7 +234,7 @@ class FactCollector:
         since = runs[good[-1] + 1 :] if good else runs
         bad = [one for one in since if one.status in (RunStatus.FAILED, RunStatus.ABANDONED)]
         age_ms = self._clock.now_ms() - runs[good[-1]].ended_ms if good else None
-        return CompactionFacts(age_ms, len(bad), bad[-1].told if bad else "")
+        return CompactionFacts(age_ms, len(bad), bad[-1].outcome if bad else "")
 
     def _damage(self, check: Callable[[], Sequence[DamageFacts]]) -> Sequence[DamageFacts] | None:
         for count, _ in enumerate(self._log.runner.store.list(CHAINS)):

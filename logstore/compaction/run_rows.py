@@ -43,7 +43,7 @@ def store_cut(run: RunId, cut: Sequence[TopicCut]) -> Steps[None]:
 
 def end_run(run: RunId, status: RunStatus, message: str, now_ms: int) -> Steps[None]:
     """Nothing where a later run has closed this one already."""
-    sets: Row = {"status": status.value, "told": message[:500], "ended_ms": now_ms}
+    sets: Row = {"status": status.value, "outcome": message[:500], "ended_ms": now_ms}
     try:
         yield UpdateRow(COMPACTION, str(run), sets, [_is_running()])
     except ConditionFailed:

@@ -100,7 +100,7 @@ class CompactionRow:
     began_ms: int
     ended_ms: int = 0
     cut: Annotated[Sequence[TopicCut], _CUT] = ()
-    told: str = ""
+    outcome: str = ""
     """How it ended, in a line."""
     objects: Annotated[int, OPTIONAL_INT] = 0
     """1: its tasks may have left objects for each other in the store."""

@@ -132,9 +132,9 @@ def _runs(world: World, number: int, bounds: Bounds) -> Iterator[Move]:
     run = world.runs[number]
     if run.stage != "idle":
         yield "run dies", _with(world, number, Run())
-    if run.stage in ("idle", "told"):
+    if run.stage in ("idle", "reported"):
         # A run that has just committed knows the table without reading it again.
-        knows = run.stage == "told"
+        knows = run.stage == "reported"
         version = run.version if knows else len(world.table)
         start = run.end if knows else end_of(world.table)
         if bounds.fault is Fault.RANGE_OUTSIDE_SNAPSHOT:
@@ -151,7 +151,7 @@ def _runs(world: World, number: int, bounds: Bounds) -> Iterator[Move]:
     elif run.stage == "written":
         yield from _commits(world, number, run, bounds)
     elif run.stage == "committed":
-        reported = _with(world, number, run._replace(stage="told"))
+        reported = _with(world, number, run._replace(stage="reported"))
         yield "table pointer rises", reported._replace(row_end=max(world.row_end, run.end))
 
 

@@ -50,9 +50,9 @@ def test_every_version_raises_log_start(running: Running, client: Connection, ve
 
 
 def test_the_registry_knows_so_the_next_leader_does(running: Running, client: Connection) -> None:
-    fill(running, client, "told")
-    delete(client, "told", 4)
-    topic = running.log.topics["told"]
+    fill(running, client, "kept")
+    delete(client, "kept", 4)
+    topic = running.log.topics["kept"]
     place = (partition_pk(topic.topic_id, 0), partition_sk(topic.topic_id, 0))
     stored = running.shared.rows.peek(*place)
 

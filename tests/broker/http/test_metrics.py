@@ -106,17 +106,17 @@ def test_pipelined_requests_are_each_counted(pages: Pages, client: Connection) -
 
 
 def test_the_log_and_the_bill_are_printed(pages: Pages, client: Connection) -> None:
-    pages.running.create_topic("told", 2)
+    pages.running.create_topic("printed", 2)
     before = scrape(pages.port)
-    produce(client, "told", batch_of(b"a", b"b"))
+    produce(client, "printed", batch_of(b"a", b"b"))
     pages.counts.add("create", calls=2_000, moved_bytes=7, errors=1)
     after = scrape(pages.port)
 
     segments = "logstore_segments_stored_total"
     assert after.value(segments) == before.value(segments) + 1
     assert after.value("logstore_committed_seq") == after.value("logstore_open_seq")
-    assert after.value("logstore_partition_high_watermark", topic="told", partition="0") == 2
-    assert after.value("logstore_partition_high_watermark", topic="told", partition="1") == 0
+    assert after.value("logstore_partition_high_watermark", topic="printed", partition="0") == 2
+    assert after.value("logstore_partition_high_watermark", topic="printed", partition="1") == 0
     assert after.value("logstore_partitions_led") == after.value("logstore_partitions_named")
     assert after.value("logstore_store_requests_total", kind="create") == 2_000
     assert after.value("logstore_store_errors_total", kind="create") == 1

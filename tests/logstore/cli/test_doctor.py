@@ -64,7 +64,7 @@ def test_a_clock_that_is_ahead_of_the_store_is_found(written: Path) -> None:
 
 def test_a_frozen_compaction_and_its_tables_are_found(written: Path) -> None:
     failed = CompactionRow(
-        status=RunStatus.FAILED, by="host", began_ms=1, ended_ms=2, told="no room left"
+        status=RunStatus.FAILED, by="host", began_ms=1, ended_ms=2, outcome="no room left"
     )
     row: dict[str, object] = {**failed.row()}
     del row["cut"]  # bytes

@@ -72,7 +72,7 @@ class MovedTopic:
     def tell(self, end: int, version: int) -> None:
         row = TableRow(version=version, ends={0: end}).row()
         rows = SqliteRows(self.log / "registry.db").blocking()
-        rows.put_if(TABLE, self.topic_id.hex(), row, [], "told")
+        rows.put_if(TABLE, self.topic_id.hex(), row, [], "changed")
         rows.close()
 
     def trim(self, *, deleted: bool) -> None:

@@ -40,7 +40,7 @@ def test_ends_come_back(ends: dict[int, int]) -> None:
 
 @given(cuts())
 def test_a_cut_comes_back(cut: tuple[TopicCut, ...]) -> None:
-    row = CompactionRow(status=RunStatus.RUNNING, by="host", began_ms=5, cut=cut, told="so")
+    row = CompactionRow(status=RunStatus.RUNNING, by="host", began_ms=5, cut=cut, outcome="so")
 
     assert CompactionRow.of(row.row()) == row
 
