@@ -339,25 +339,28 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self._is_closed:
             self.flush()
 
+    def _note_answered(self, call: Call, count: int) -> None:
+        """So many of its API, which came in with it."""
+        took_s = self._clients.latencies.answered(call.api, call.began_s, count)
+        if took_s > SLOW_S:
+            self._clients.slow_requests.note(call, took_s)
+
     def flush(self) -> None:
         calls, outbox = self._calls, self._outbox
-        api, began_s, count, last, latencies = None, 0.0, 0, None, self._clients.latencies
+        last: Call | None = None
+        count = 0
         while calls and (buffers := calls[0].buffers) is not None:
             call = calls.popleft()
             outbox.extend(buffers)
             call.buffers = NO_ANSWER  # whatever still refers to the call holds no bytes by it
-            if call.began_s == began_s and call.api is api:
+            if last is not None and call.began_s == last.began_s and call.api is last.api:
                 count += 1
                 continue
-            if last is not None and api is not None:
-                took_s = latencies.answered(api, began_s, count)
-                if took_s > SLOW_S:
-                    self._clients.slow_requests.note(last, took_s)
-            api, began_s, count, last = call.api, call.began_s, 1, call
-        if last is not None and api is not None:
-            took_s = latencies.answered(api, began_s, count)
-            if took_s > SLOW_S:
-                self._clients.slow_requests.note(last, took_s)
+            if last is not None:
+                self._note_answered(last, count)
+            last, count = call, 1
+        if last is not None:
+            self._note_answered(last, count)
         if self._paused & Pause.REQUESTS and len(calls) < self._clients.requests_max:
             self.resume(Pause.REQUESTS)
         if outbox and not self._is_blocked:
