@@ -13,6 +13,8 @@ from typing import TypeVar
 from broker.network.call import Call
 
 PARTITIONS_SHOWN = 20
+CHARACTERS_MAX = 1_000
+"""Of one value: a client may give any length."""
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +25,8 @@ _WHO = " principal=%s peer=%s client_id=%s"
 
 def log_change(call: Call, text: str, *values: object) -> None:
     """`text` has a place `name=%s` for each of `values`."""
-    logger.info(text + _WHO, *values, call.principal, call.connection.peer, call.client_id)
+    shown = (*values, call.principal, call.connection.peer, call.client_id)
+    logger.info(text + _WHO, *map(_clipped, shown))
 
 
 async def logged(begin: Callable[[], Awaitable[T]], call: Call, text: str, *values: object) -> T:
@@ -44,3 +47,7 @@ def listed(values: Mapping[int, object] | Sequence[int]) -> str:
         texts = [str(number) for number in sorted(values)]
     more = len(texts) - PARTITIONS_SHOWN
     return ",".join(texts[:PARTITIONS_SHOWN]) + (f",... {more} more" if more > 0 else "")
+
+
+def _clipped(value: object) -> object:
+    return value[:CHARACTERS_MAX] if isinstance(value, str) else value

@@ -13,6 +13,6 @@ def answer_nested(call: Call, response: Any, path: Sequence[str]) -> Slices[None
     if item_count(response, path, SLICE_ITEMS) <= SLICE_ITEMS:
         call.answer(response)
         return
-    call.connection.note_errors(call.api.name, response)
+    call.note_errors(response)
     head = (call.correlation_id, call.api, call.version)
     call.answer_bytes((yield from nested_frame(*head, response, path)))

@@ -31,8 +31,6 @@ def _delete(broker: Services, call: Call, request: DeleteGroupsRequest) -> Slice
             result.error_code = coordinator
         else:
             result.error_code = yield from coordinator.delete_group(group_id)
-            if not result.error_code:
-                log_change(call, "group deleted: group=%s", group_id)
             touched.setdefault(coordinator, []).append(result)
         yield
     _Answer(broker, call, DeleteGroupsResponse(0, results), touched).begin()
@@ -64,6 +62,8 @@ class _Answer:
         def done(code: ErrorCode) -> None:
             for result in results:
                 result.error_code = result.error_code or code
+                if not result.error_code:
+                    log_change(self._call, "group deleted: group=%s", result.group_id)
             self._missing_count -= 1
             if not self._missing_count:
                 self._leave()

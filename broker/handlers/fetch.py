@@ -69,7 +69,9 @@ def handle(broker: Services, call: Call, request: FetchRequest) -> None:
         now_s=broker.loop.time(),
     )
     if isinstance(session, ErrorCode):
-        call.answer(FetchResponse(0, session))
+        response = FetchResponse(0, session)
+        call.connection.note_errors(call.api.name, response)
+        call.answer(response)
         return
     if session is not None:
         call.connection.fetch_session = session

@@ -51,8 +51,9 @@ def _commit(broker: Services, call: Call, request: OffsetCommitRequest) -> Slice
     for topic in request.topics or ():
         response.topics.append((yield from _check_topic(broker, call, topic, wanted)))
     committed_count, code = 0, ErrorCode.NONE
+    set_back: list[OffsetCommit] = []
     for part in parts_of(wanted, AT_ONCE):
-        code = code or _commit_some(broker, call, request, coordinator, part)
+        code = code or _commit_some(broker, call, request, coordinator, part, set_back)
         if code:
             for one in part:
                 one.answer.error_code = code
@@ -67,6 +68,7 @@ def _commit(broker: Services, call: Call, request: OffsetCommitRequest) -> Slice
         if code:
             broker.turns.begin(call, _refuse_all(call, request, code))
         else:
+            _log_reset(call, request.group_id, set_back)
             broker.turns.begin(call, _answer(call, response))
 
     coordinator.when_safe(done)
@@ -92,7 +94,9 @@ def _commit_some(
     request: OffsetCommitRequest,
     coordinator: Coordinator,
     part: Sequence[_PendingOffset],
+    set_back: list[OffsetCommit],
 ) -> ErrorCode:
+    """Commits `part`, if it may be; adds to `set_back` what a client outside the group lowers."""
     current = _coordinator(broker, call, request)
     if isinstance(current, ErrorCode):
         return current
@@ -102,13 +106,13 @@ def _commit_some(
     code = coordinator.check_room(request.group_id, offsets)
     if not code:
         if request.generation_id_or_member_epoch < 0:
-            _log_reset(call, request.group_id, coordinator.set_back(request.group_id, offsets))
+            set_back += coordinator.set_back(request.group_id, offsets)
         coordinator.commit(request.group_id, offsets, request.retention_time_ms)
     return code
 
 
 def _log_reset(call: Call, group_id: str, set_back: Sequence[OffsetCommit]) -> None:
-    """Offsets that a client outside the group sets back: an administrator resets the group."""
+    """An administrator has reset the group."""
     by_topic: dict[str, dict[int, int]] = {}
     for one in set_back:
         name, number = one.place

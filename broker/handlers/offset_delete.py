@@ -45,15 +45,15 @@ def _delete(broker: Services, call: Call, request: OffsetDeleteRequest) -> Slice
             return
         codes.update(outcomes)
         yield
-    for name, partitions in _deleted(codes).items():
-        text = "group offsets deleted: group=%s topic=%s partitions=%s"
-        log_change(call, text, request.group_id, name, listed(partitions))
     response = OffsetDeleteResponse(0, 0, (yield from _topics(request, codes)))
 
     def done(code: ErrorCode) -> None:
         if code:
             call.answer(OffsetDeleteResponse(code, 0, []))
         else:
+            for name, partitions in _deleted(codes).items():
+                text = "group offsets deleted: group=%s topic=%s partitions=%s"
+                log_change(call, text, request.group_id, name, listed(partitions))
             broker.turns.begin(call, answer_nested(call, response, ("topics", "partitions")))
 
     coordinator.when_safe(done)

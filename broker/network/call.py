@@ -111,9 +111,13 @@ class Call:
         except LogstoreError as error:
             self.fail(f"cannot answer: {error}")
             return
-        if self.api.key != FETCH_KEY:  # which is mostly large: its handler says which failed
-            self.connection.note_errors(self.api.name, response)
+        self.note_errors(response)
         self.answer_bytes(buffers)
+
+    def note_errors(self, response: Any) -> None:
+        """Count the error codes of an answer. Not of Fetch: its handler says which parts failed."""
+        if self.api.key != FETCH_KEY:
+            self.connection.note_errors(self.api.name, response)
 
     def answer_bytes(self, buffers: Sequence[Buffer]) -> None:
         """Queue a whole frame that is encoded already, or `NO_ANSWER`."""

@@ -139,7 +139,7 @@ class CompactionChild:
                 if not ended.done():
                     await _end(process, ended)
         finally:
-            self._counts.is_running = False
+            self._counts.ended()
             if process.returncode is None:
                 process.kill()
         if is_death:

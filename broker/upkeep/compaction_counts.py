@@ -31,6 +31,11 @@ class CompactionCounts:
     clean_delay_s: int = 0
     """Longest time by which a record was overdue for cleaning when the last run looked."""
 
+    def ended(self) -> None:
+        """The child runs no more: what its last run found is no longer known here."""
+        self.is_running = False
+        self.uncleanable = self.clean_delay_s = 0
+
     def add_run(self, figures: Any, now_ms: int) -> bool:
         """Take what `logstore compact --json` says of a run; whether no topic failed in it.
 

@@ -230,9 +230,9 @@ class FactCollector:
         runs = [CompactionRow.of(row) for _, row in query_all(self._log, COMPACTION)]
         if not runs:
             return None
-        good = [n for n, run in enumerate(runs) if run.status is RunStatus.DONE]
+        good = [n for n, run in enumerate(runs) if run.status is RunStatus.DONE and not run.outcome]
         since = runs[good[-1] + 1 :] if good else runs
-        bad = [one for one in since if one.status in (RunStatus.FAILED, RunStatus.ABANDONED)]
+        bad = [one for one in since if one.status is not RunStatus.RUNNING]
         age_ms = self._clock.now_ms() - runs[good[-1]].ended_ms if good else None
         return CompactionFacts(age_ms, len(bad), bad[-1].outcome if bad else "")
 

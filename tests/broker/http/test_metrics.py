@@ -171,6 +171,8 @@ def test_errors_are_counted_by_api_and_code_for_each_partition(
         places = [("Produce", unknown), ("Fetch", unknown), ("Fetch", beyond), ("OffsetFetch", "")]
         return [found.get(frozenset({("api", api), ("code", code)}), 0.0) for api, code in places]
 
+    damaged = {("api", "Fetch"), ("code", "CORRUPT_MESSAGE")}
+    assert scrape(pages.port).samples[name][frozenset(damaged)] == 0, "a rise from 1 is none"
     produce(client, "no-such-topic", batch_of(b"v"))
     before = counts()
     produce(client, "no-such-topic", batch_of(b"v"))

@@ -160,6 +160,9 @@ def test_runs_are_counted_and_a_failed_topic_makes_a_failed_run() -> None:
         uncleanable=1,
         clean_delay_s=9,
     )
+    counts.ended()
+    assert (counts.uncleanable, counts.clean_delay_s) == (0, 0), "another broker's child knows"
+    assert counts.failed_runs == 1
 
 
 def test_deaths_in_a_row_are_said_once_and_wait_longer() -> None:

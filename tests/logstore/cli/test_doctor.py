@@ -62,10 +62,10 @@ def test_a_clock_that_is_ahead_of_the_store_is_found(written: Path) -> None:
     assert ahead.clock_ahead_ms == pytest.approx(calm.clock_ahead_ms + HOUR_S * 1000, abs=2)
 
 
-def test_a_frozen_compaction_and_its_tables_are_found(written: Path) -> None:
-    failed = CompactionRow(
-        status=RunStatus.FAILED, by="host", began_ms=1, ended_ms=2, outcome="no room left"
-    )
+@pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.DONE])
+def test_a_frozen_compaction_and_its_tables_are_found(written: Path, status: RunStatus) -> None:
+    """Also where runs come to their end and leave topics with errors."""
+    failed = CompactionRow(status=status, by="host", began_ms=1, ended_ms=2, outcome="no room left")
     row: dict[str, object] = {**failed.row()}
     del row["cut"]  # bytes
     add_row(written, "compaction", "000000000001", row)
