@@ -9,8 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from logstore.errors import LogstoreError
-
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -61,7 +59,7 @@ class KeptReads(Generic[K, V]):
         self._reading[key] = future
         try:
             value = await self._read(key)
-        except (LogstoreError, asyncio.CancelledError) as error:
+        except BaseException as error:
             _end(future, error)
             raise
         finally:
@@ -79,9 +77,9 @@ class KeptReads(Generic[K, V]):
             self.forget(next(iter(self._kept)))
 
 
-def _end(future: "asyncio.Future[V]", error: LogstoreError | asyncio.CancelledError) -> None:
-    if isinstance(error, LogstoreError):
+def _end(future: "asyncio.Future[V]", error: BaseException) -> None:
+    if isinstance(error, asyncio.CancelledError):
+        future.cancel()
+    else:
         future.set_exception(error)
         future.exception()  # there may be no other waiter
-    else:
-        future.cancel()

@@ -177,6 +177,8 @@ class ManifestCopy:
             here = self._batches_done(one, counts.batches_total(one.partition))
             if here is not None:
                 done[one.partition] = here
+        if not done:
+            return  # another request did it while this one waited
         start = await turns.finish(counts.start_of(done))
         await self._copy_from(start.number, CopyPlan(start.before, done), kept)
 
@@ -195,17 +197,19 @@ class ManifestCopy:
         await turns.finish(counts.finish())
 
     async def _copy_from(self, number: int, plan: CopyPlan, kept: KeptManifest) -> None:
-        """Copy from object `number` on. Holds the indexes of one window, and those read ahead."""
-        manifest = kept.read.manifest
+        """Copy from object `number` on. Holds the bytes of one window, and indexes read ahead."""
+        manifest, share = kept.read.manifest, self.broker.turns.share
         window = CopyWindow()
 
         async def take(key: str, body_at: int, ranges: Sequence[StagedRange]) -> None:
             nonlocal window
-            async for bite in self.broker.turns.share(plan.bites(key, body_at, ranges)):
-                if not window.has_room(bite):
-                    await self._copy(window.bites, kept)
-                    window = CopyWindow()
-                window.add(bite)
+            # By ranges too: of ten thousand a leader may want one.
+            async for found in share(ranges):
+                async for bite in share(plan.bites(key, body_at, found)):
+                    if not window.has_room(bite):
+                        await self._copy(window.bites, kept)
+                        window = CopyWindow()
+                    window.add(bite)
 
         async def visit(ref: StagedRef, index: StagedIndex) -> bool:
             await take(ref.name.key(self.batch), index.header.body_at, index.ranges)

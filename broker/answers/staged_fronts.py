@@ -64,8 +64,7 @@ class StagedFronts:
                 async for _ in self._turns.share(refs):  # those that are kept are there at once
                     while begun < len(refs) and len(waiting) < at_once():
                         ref = refs[begun]
-                        get = outcome_of(self.kept.get((batch, ref)))
-                        waiting.append((ref, tasks.create_task(get)))
+                        waiting.append((ref, tasks.create_task(self._get(batch, ref))))
                         begun += 1
                     ref, task = waiting.popleft()
                     index = await task
@@ -77,6 +76,9 @@ class StagedFronts:
                     task.cancel()
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+
+    async def _get(self, batch: SinkBatch, ref: StagedRef) -> StagedIndex | LogstoreError:
+        return await outcome_of(self.kept.get((batch, ref)))
 
     async def _read(self, front: Front) -> StagedIndex:
         batch, ref = front

@@ -115,9 +115,9 @@ class _TableCheck:
                 self._read(where, files)
         for entry in entries if self._bodies else ():
             for partition in entry.cleaned:
-                self._check_cleaned(table, entry, partition)
+                self._check_cleaned(where, table, entry, partition)
 
-    def _check_cleaned(self, table: TableLog, entry: LogEntry, partition: int) -> None:
+    def _check_cleaned(self, where: str, table: TableLog, entry: LogEntry, partition: int) -> None:
         """Rows that a commit of key compaction took out of one partition, if any went there."""
         if not entry.removed_paths:
             return
@@ -126,8 +126,11 @@ class _TableCheck:
             is_checked = before is not None and is_small(before, partition)
             if before is not None and is_checked:
                 self.seen.problems += row_problems(self._store, before, entry, partition)
-        except LogstoreError:  # swept since; a file that the table still names is looked at above
+        except NotFound:  # swept since; a file that the table still names is looked at above
             is_checked = False
+        except Corrupt as error:
+            is_checked = False
+            self._problem(ProblemKind.TABLE_CLEANED, where, str(error))
         self._counts.cleanings += is_checked
         self._counts.old_cleanings += not is_checked
 

@@ -42,6 +42,11 @@ class PackedEntries(Sequence[Entry]):
             raise IndexError(at)
         return Entry._make(ENTRY.unpack_from(self._packed, (self._start + number) * ENTRY_BYTES))
 
+    def alone(self) -> "PackedEntries":
+        """The same, without the rest of the index in memory."""
+        packed = self._packed[self._start * ENTRY_BYTES : self._end * ENTRY_BYTES]
+        return PackedEntries(packed, 0, len(self))
+
     def __iter__(self) -> Iterator[Entry]:
         return map(Entry._make, self.tuples())
 

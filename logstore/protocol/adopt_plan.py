@@ -8,9 +8,9 @@ goes over the objects once, for all its partitions together:
                                                                    ─► checked, all of it
                                                                    ─► parts, appended one by one
 
-It holds the index of an object as long as a bite of its window lies there. A part is what is
-appended at once, without a turn for others, and has an adopt end of its own: a segment that is
-frozen between a batch and its adopt end would part the records from their memory.
+Of an index a bite keeps its own entries alone. A part is what is appended at once, without a turn
+for others, and has an adopt end of its own: a segment that is frozen between a batch and its adopt
+end would part the records from their memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -85,19 +85,20 @@ class CopyPlan:
         self._before = before
         self._done = done
 
-    def bites(self, key: str, body_at: int, ranges: Iterable[StagedRange]) -> Iterator[Bite]:
-        """Batches of the next object to copy, in the order of its body. To be taken to its end."""
-        for found in ranges:
-            number = self._before.get(found.partition)
-            if number is None:
-                continue
-            end = self._before[found.partition] = number + len(found.entries)
-            begin = max(number, self._done[found.partition])
-            while begin < end:
-                cut = begin + _part_count(found.entries[begin - number :])
-                part = StagedRange(found.partition, found.entries[begin - number : cut - number])
-                yield Bite(begin, StagedSource(key, body_at, part))
-                begin = cut
+    def bites(self, key: str, body_at: int, found: StagedRange) -> Iterator[Bite]:
+        """Batches to copy of the next range of an object, in the order of its body; mostly none.
+        To be taken to its end.
+        """
+        number = self._before.get(found.partition)
+        if number is None:
+            return
+        end = self._before[found.partition] = number + len(found.entries)
+        begin = max(number, self._done[found.partition])
+        while begin < end:
+            cut = begin + _part_count(found.entries[begin - number :])
+            entries = found.entries[begin - number : cut - number].alone()
+            yield Bite(begin, StagedSource(key, body_at, StagedRange(found.partition, entries)))
+            begin = cut
 
 
 class CopyWindow:
@@ -111,14 +112,23 @@ class CopyWindow:
     def has_room(self, bite: Bite) -> bool:
         """Also for a first bite, whatever its size."""
         return not self.bites or (
-            self._bytes + bite.source.length <= WINDOW_BYTES
+            self._bytes + self._read_bytes(bite) <= WINDOW_BYTES
             and self._batches + len(bite.source.found.entries) <= WINDOW_BATCHES
         )
 
     def add(self, bite: Bite) -> None:
-        self.bites.append(bite)
-        self._bytes += bite.source.length
+        self._bytes += self._read_bytes(bite)
         self._batches += len(bite.source.found.entries)
+        self.bites.append(bite)
+
+    def _read_bytes(self, bite: Bite) -> int:
+        """Bytes that are read for it, a small gap behind the bite before included."""
+        start, end = _span(bite.source)
+        if self.bites and self.bites[-1].source.key == bite.source.key:
+            _, before = _span(self.bites[-1].source)
+            if 0 < start - before <= GAP_BYTES:
+                start = before
+        return end - start
 
 
 def _part_count(entries: PackedEntries) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.broker_row import BROKER, BrokerRow
-from logstore.formats.chain_row import CHAIN, ChainRow
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
 from logstore.formats.partition_row import (
     PartitionRow,
     partition_pk,
@@ -19,6 +19,7 @@ from logstore.ports.registry import Row
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps, sliced
 from logstore.slices import Slices, parts_of
 
+POLICY, DELETE = "cleanup.policy", "delete"
 SLICE_ROWS = 250
 """Some 3 ms of decoding."""
 
@@ -32,10 +33,19 @@ def read_brokers() -> Steps[dict[int, BrokerRow]]:
 def read_topic_defaults() -> Steps[Mapping[str, str]]:
     """Configs of topics that say nothing themselves, as published by the broker that started last:
     those that differ from the product's.
+
+    Unless an open chain's broker says that such topics are not deleted by age: that one prevails.
+    One that was started without the setting, or by an older version, must delete no live key.
     """
     rows = yield QueryRows(CHAIN)
-    newest = max(rows, key=lambda item: int(item[0]), default=None)
-    return {} if newest is None else ChainRow.of(newest[1]).topic_defaults
+    chains = [ChainRow.of(row) for _, row in sorted(rows, key=lambda item: int(item[0]))]
+    if not chains:
+        return {}
+    for chain in chains:
+        policy = chain.topic_defaults.get(POLICY, DELETE)
+        if chain.status is ChainStatus.OPEN and DELETE not in policy:
+            return {**chains[-1].topic_defaults, POLICY: policy}
+    return chains[-1].topic_defaults
 
 
 def read_topics() -> Steps[dict[str, TopicRow]]:

@@ -138,8 +138,13 @@ class Adoption:
                 advanced = True
                 continue
             if outcome is AdoptOutcome.BUSY:
-                advanced |= result.progress > self._progress.get(key, 0)
-                self._progress[key] = result.progress
+                # Above all that it said before: one that forgot, and is back where it was, has
+                # done no more.
+                farthest = self._progress.get(key, 0)
+                advanced |= result.progress > farthest
+                self._progress[key] = max(farthest, result.progress)
+            elif outcome is AdoptOutcome.NOT_LEADER:
+                self._progress.pop(key, None)  # the next leader begins with nothing
             where = f"{self._name(key)} manifest={self.manifest.key}"
             detail = f"{where} answer={outcome.name} {result.message or ''}".rstrip()
             if outcome in _FINAL:

@@ -1,5 +1,6 @@
 """The copying of a manifest: every batch once, in order, in pieces that are not too large."""
 
+import gc
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from logstore.formats.manifest import (
     decode_manifest,
     encode_manifest,
 )
+from logstore.formats.segment import ENTRY_BYTES
 from logstore.formats.staged_object import StagedBuilder, StagedIndex, StagedRef, decode_staged
 from logstore.formats.staging_keys import SinkBatch, StagedName
 from logstore.formats.topic_partition import TopicPartition
@@ -105,12 +107,17 @@ class Staged:
             for ref, index in zip(self.refs, self.indexes, strict=True)
         ][start.number :]
         manifest = self.manifest
-        for source in [*sources, (manifest.key, manifest.header.body_at, manifest.inline)]:
-            for bite in plan.bites(*source):
-                if not window.has_room(bite):
-                    windows.append(window.bites)
-                    window = CopyWindow()
-                window.add(bite)
+        sources.append((manifest.key, manifest.header.body_at, manifest.inline))
+        for bite in (
+            bite
+            for key, body_at, ranges in sources
+            for found in ranges
+            for bite in plan.bites(key, body_at, found)
+        ):
+            if not window.has_room(bite):
+                windows.append(window.bites)
+                window = CopyWindow()
+            window.add(bite)
         return [*windows, window.bites] if window.bites else windows
 
     def batches_of(self, window: Sequence[Bite]) -> dict[tuple[TopicPartition, int], list[bytes]]:
@@ -206,3 +213,14 @@ def test_neighbours_in_an_object_are_one_read() -> None:
 
     assert [read.key for read in reads] == [ref.name.key(BATCH) for ref in staged.refs]
     assert numbers == [0, 0, 0, 1, -1]
+
+
+def test_a_bite_holds_no_entries_of_others() -> None:
+    """A window has thousands of bites, and an index a hundred thousand entries."""
+    staged = Staged([[(number, 1) for number in range(4)]], [])
+    wanted = TopicPartition(TOPIC, 2)
+    ((bite,),) = staged.windows(staged.counted(), {wanted: 0})
+
+    assert bite.partition == wanted
+    held = [one for one in gc.get_referents(bite.source.found.entries) if isinstance(one, bytes)]
+    assert [len(one) for one in held] == [ENTRY_BYTES]

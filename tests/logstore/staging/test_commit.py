@@ -282,10 +282,12 @@ def test_leaders_that_do_more_each_time_are_not_given_up() -> None:
     assert query.logs() == query.wanted([0])
 
 
-def test_leaders_that_only_say_how_far_they_are_are_given_up() -> None:
+@pytest.mark.parametrize("progress", [[7], [7, -1]])
+def test_leaders_that_only_say_how_far_they_are_are_given_up(progress: list[int]) -> None:
+    """Also those that forget it, and come as far again."""
     query = Query()
     query.cluster.outcomes = [AdoptOutcome.BUSY] * 10_000
-    query.cluster.progress = [7] * 10_000
+    query.cluster.progress = progress * 10_000
 
     with pytest.raises(Retryable, match="timeout_s=120"):
         query.commit(0)
