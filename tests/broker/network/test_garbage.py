@@ -22,7 +22,10 @@ from tests.broker.running import (
     running_broker,
 )
 from tests.broker.session_consumer import SessionConsumer
+from tests.garbage import garbage, uncollected  # noqa: F401 - a fixture
 from tools.full_wire import APIS, Connection
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 TOPIC = "left"
 SELF_MADE = ("broker.", "logstore.epoch.", "logstore.formats.", "asyncio.selector_events")
@@ -37,22 +40,9 @@ def running() -> Iterator[Running]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def uncollected() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.set_debug(0)
-    gc.garbage.clear()
-    gc.enable()
-
-
-def garbage() -> Sequence[str]:
+def left() -> Sequence[str]:
     """Types of what only the collector would free, those of brokers and connections."""
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    gc.collect()
-    gc.set_debug(0)
-    kinds = {f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.garbage}
-    gc.garbage.clear()
+    kinds = {f"{type(one).__module__}.{type(one).__qualname__}" for one in garbage()}
     return sorted(kind for kind in kinds if kind.startswith(SELF_MADE))
 
 
@@ -129,7 +119,7 @@ def test_nothing_is_left_to_the_collector(running: Running, act: Act) -> None:
         act(running, client)
     running.wait_until(lambda: not running.broker.clients.connections)
 
-    assert not running.do(garbage)
+    assert not running.do(left)
 
 
 def test_bytes_of_an_answer_that_has_left_are_not_held_by_its_request(running: Running) -> None:

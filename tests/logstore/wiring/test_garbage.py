@@ -8,7 +8,7 @@ and with an error its frames stay, and what they hold: sockets, buffers, answers
 import asyncio
 import gc
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -34,10 +34,13 @@ from logstore.registry.timed import RegistryUnits, TimedRows
 from logstore.request_times import RequestTimes
 from logstore.retry import RetryDelays
 from logstore.runners.step_runner import StepRunner
+from tests.garbage import garbage, uncollected  # noqa: F401 - a fixture
 from tests.servers.buckets import new_location
 from tests.servers.locked_moto import locked_moto
 from tests.servers.proxied import Proxied, proxied
 from tests.servers.tables import dynamo_client
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 PACKAGE = Path(logstore.__file__).parent
 ONCE = RetryDelays(first_s=0.001, longest_s=0.001, deadline_s=0.000_1)
@@ -47,27 +50,17 @@ REFUSED = UpdateRow("pk", "sk", {"n": 2}, (Comparison("n", "=", 1),))
 Act = Callable[[StepRunner], Awaitable[object]]
 
 
-@pytest.fixture(autouse=True)
-def uncollected() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.set_debug(0)
-    gc.garbage.clear()
-    gc.enable()
-
-
-def garbage() -> list[str]:
+def left() -> list[str]:
     """Errors of ours, and frames of our code, that only the collector would free.
 
     The servers run in this process as well, and leave what they leave.
     """
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    gc.collect()
-    gc.set_debug(0)
-    left = [type(one).__name__ for one in gc.garbage if isinstance(one, LogstoreError)]
-    codes = [one.f_code for one in gc.garbage if isinstance(one, FrameType)]
-    gc.garbage.clear()
-    return left + [code.co_qualname for code in codes if PACKAGE in Path(code.co_filename).parents]
+    found = garbage()
+    errors = [type(one).__name__ for one in found if isinstance(one, LogstoreError)]
+    codes = [one.f_code for one in found if isinstance(one, FrameType)]
+    return errors + [
+        code.co_qualname for code in codes if PACKAGE in Path(code.co_filename).parents
+    ]
 
 
 @asynccontextmanager
@@ -143,9 +136,7 @@ def test_a_request_that_fails_leaves_no_cycle(act: Act, fault: str) -> None:
             await act(opened)  # what is made once is made
             gc.collect()
             await act(opened)
-            return garbage()
+            return left()
 
     with dynamo_client(locked_moto()) as client, proxied(locked_moto()) as way:
-        left = asyncio.run(scenario(way, client.url))
-
-    assert left == []
+        assert asyncio.run(scenario(way, client.url)) == []
