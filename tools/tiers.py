@@ -51,12 +51,14 @@ class Tier:
     mark: str | None = None
     """Only files that have this mark are collected: few of all, and collecting takes each process
     a dozen seconds."""
+    left_out: tuple[str, ...] = ()
+    """Folders of other tiers that have this mark too."""
 
     def selected(self) -> tuple[str, ...]:
         """pytest's arguments that select its tests."""
         if self.mark is None:
             return self.arguments
-        return (*self.arguments, *marked_files(self.mark))
+        return (*self.arguments, *marked_files(self.mark, self.left_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,11 @@ TIERS = (
     Tier("fast", ("-m", "not slow and not spark and not clients"), parallel=True, jobs_more=1),
     Tier(
         "slow",
-        (
-            *("-m", "slow and not spark and not clients"),
-            *(f"--ignore={folder}" for folder in (PLANTED, *SIMULATED)),
-        ),
+        ("-m", "slow and not spark and not clients"),
         parallel=True,
         jobs_more=1,
+        mark="slow",
+        left_out=(PLANTED, *SIMULATED),
     ),
     Tier("planted", ("-m", "slow", PLANTED), parallel=True, compares=True, beside=True),
     Tier("clients", ("-m", "clients and not spark"), parallel=True, mark="clients"),
@@ -184,10 +185,19 @@ def first_daily_seed(now_ms: int) -> int:
     return now_ms // DAY_MS * SEEDS_A_DAY
 
 
-def marked_files(mark: str) -> list[str]:
-    """Files of tests that mark some of them so; marks are written in the file of the test."""
-    files = sorted(TESTS.rglob("test_*.py"))
-    return [str(path) for path in files if f"pytest.mark.{mark}" in path.read_text()]
+def marked_files(mark: str, left_out: Sequence[str] = ()) -> list[str]:
+    """Files of tests that mark some of them so, or whose folder's conftest.py does."""
+    folders = {path.parent for path in TESTS.glob("*/**/conftest.py") if _gives(path, mark)}
+    return [
+        str(path)
+        for path in sorted(TESTS.rglob("test_*.py"))
+        if not any(path.is_relative_to(folder) for folder in left_out)
+        if path.parent in folders or _gives(path, mark)
+    ]
+
+
+def _gives(path: Path, mark: str) -> bool:
+    return f"pytest.mark.{mark}" in path.read_text()
 
 
 def report_of(tier: Tier) -> Path:

@@ -3,12 +3,14 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tools.java import major_version, why_no_java
 from tools.tiers import (
+    SIMULATED,
     TESTS,
     TIERS,
     Counts,
@@ -53,21 +55,35 @@ def test_without_a_report_nothing_has_passed(tmp_path: Path) -> None:
 
 def test_folders_that_the_slow_tier_leaves_out_are_those_of_tiers_beside_it() -> None:
     (slow,) = (tier for tier in TIERS if tier.name == "slow")
-    left_out = {name.removeprefix("--ignore=") for name in slow.arguments if "ignore" in name}
-
     beside = [tier for tier in TIERS if tier.beside]
     assert {tier.arguments[:2] for tier in beside} == {("-m", "slow")}
-    assert sorted(left_out) == sorted(name for tier in beside for name in tier.arguments[2:])
+    assert sorted(slow.left_out) == sorted(name for tier in beside for name in tier.arguments[2:])
 
 
 @pytest.mark.parametrize("mark", [tier.mark for tier in TIERS if tier.mark])
 def test_a_tier_collects_each_file_that_has_its_mark(mark: str) -> None:
-    """No other module gives one, and none is given by another name."""
-    files = marked_files(mark)
-    assert files
+    """No other module gives one, but those for the tests of their folder, and none is given by
+    another name. Seeds that are slow by number are simulations, which are a tier of their own.
+    """
+    files = set(marked_files(mark))
     given = re.compile(rf"mark\.{mark}\b")
-    giving = {str(path) for path in TESTS.rglob("*.py") if given.search(path.read_text())}
-    assert giving == set(files)
+    giving = {path for path in TESTS.rglob("*.py") if given.search(path.read_text())}
+    giving -= {TESTS / "conftest.py"}
+    by_folder = {path for path in giving if path.name == "conftest.py"}
+    named = giving - by_folder | {one for path in by_folder for one in files_in(path.parent)}
+    assert files
+    assert files == set(map(str, named))
+
+
+def files_in(folder: Path) -> Iterator[Path]:
+    return folder.glob("test_*.py")
+
+
+def test_seeds_that_are_slow_by_number_are_simulations() -> None:
+    by_number = re.compile(r"mark\.seeds\(.*fast=")
+    files = [path for path in TESTS.rglob("test_*.py") if by_number.search(path.read_text())]
+    assert files
+    assert all(any(path.is_relative_to(folder) for folder in SIMULATED) for path in files)
 
 
 @pytest.mark.slow
