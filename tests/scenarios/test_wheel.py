@@ -17,6 +17,7 @@ import pytest
 
 from tests.children import child_of
 from tests.servers.child import free_port
+from tests.servers.short_java import JAVA_OPTIONS
 from tools.tree import tree_files
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,7 +66,8 @@ def call(*command: str, where: Path, given: str = "", **variables: str) -> str:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    strange = ("PYTHON", "SPARK_")
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(strange)}
     if "PIP_INDEX_URL" in kept:
         kept.setdefault("UV_DEFAULT_INDEX", kept["PIP_INDEX_URL"])
     return {**kept, **variables}
@@ -198,5 +200,11 @@ def test_with_extras_a_broker_shows_metrics_and_buckets_are_known(
 def test_with_the_extra_of_spark_a_batch_is_read(wheel: Path, tmp_path: Path) -> None:
     installed = Installed.of(wheel, tmp_path / "venv", "[spark]")
     installed.write(tmp_path / "log")
-    own = {"PYSPARK_PYTHON": str(installed.folder / "bin/python"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    java = " ".join(JAVA_OPTIONS)
+    own = {
+        "PYSPARK_PYTHON": str(installed.folder / "bin/python"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": java,
+        "SPARK_LAUNCHER_OPTS": java,
+    }
     assert installed.python(SPARK, str(tmp_path / "log"), **own).strip() == ROWS

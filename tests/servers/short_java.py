@@ -1,4 +1,4 @@
-"""Options of the Javas that tests start: each lives for seconds.
+"""Options of the Javas that tests start, and the home of Sparks: each lives for seconds.
 
 With a default Java a third of a Spark test's CPU goes into compiling code for the last time, with
 all optimizations, shortly before the process ends.
@@ -6,10 +6,16 @@ all optimizations, shortly before the process ends.
 
 from collections.abc import Mapping
 
+from tests.servers.spark_home import spark_home
+
 JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def spark_variables() -> Mapping[str, str]:
     """For the environment of the processes that start Spark: its driver and its launcher."""
     text = " ".join(JAVA_OPTIONS)
-    return {"SPARK_SUBMIT_OPTS": text, "SPARK_LAUNCHER_OPTS": text}
+    return {
+        "SPARK_SUBMIT_OPTS": text,
+        "SPARK_LAUNCHER_OPTS": text,
+        "SPARK_HOME": str(spark_home()),
+    }
