@@ -1,9 +1,9 @@
 """Runs pytest in processes forked with its libraries loaded: half of a short run is imports.
 
 A line of stdin is a run, as JSON: `arguments` of pytest, its whole `environment`, the file `output`
-and `timeout_s`. The answer is a line with the exit code, or `null` where the run was killed after
-that time. Nothing of the tree that is tested is imported here, so each run has its files as they
-are. The process ends with its stdin.
+and `timeout_s`. The answer is a line of JSON: `code`, the exit code, or `null` where the run was
+killed after that time, and `cpu_s`, what the run and its children used. Nothing of the tree that is
+tested is imported here, so each run has its files as they are. The process ends with its stdin.
 """
 
 import gc
@@ -63,8 +63,8 @@ def run_pytest(arguments: Sequence[str], environment: Mapping[str, str], output:
     return int(sys.modules["pytest"].main([loaded, *arguments]))
 
 
-def ended(child: int, timeout_s: int) -> int | None:
-    """The exit code of the child, which is killed after the time."""
+def ended(child: int, timeout_s: int) -> dict[str, float | None]:
+    """The exit code of the child, which is killed after the time, and its CPU seconds."""
     killed = False
 
     def kill(*_: object) -> None:
@@ -74,9 +74,10 @@ def ended(child: int, timeout_s: int) -> int | None:
 
     signal.signal(signal.SIGALRM, kill)
     signal.alarm(timeout_s)
-    _, status = os.waitpid(child, 0)
+    _, status, used = os.wait4(child, 0)
     signal.alarm(0)
-    return None if killed else os.waitstatus_to_exitcode(status)
+    code = None if killed else os.waitstatus_to_exitcode(status)
+    return {"code": code, "cpu_s": used.ru_utime + used.ru_stime}
 
 
 if __name__ == "__main__":
