@@ -198,18 +198,18 @@ class ManifestCopy:
 
     async def _copy_from(self, number: int, plan: CopyPlan, kept: KeptManifest) -> None:
         """Copy from object `number` on. Holds the bytes of one window, and indexes read ahead."""
-        manifest, share = kept.read.manifest, self.broker.turns.share
+        manifest = kept.read.manifest
         window = CopyWindow()
 
         async def take(key: str, body_at: int, ranges: Sequence[StagedRange]) -> None:
             nonlocal window
-            # By ranges too: of ten thousand a leader may want one.
-            async for found in share(ranges):
-                async for bite in share(plan.bites(key, body_at, found)):
-                    if not window.has_room(bite):
-                        await self._copy(window.bites, kept)
-                        window = CopyWindow()
-                    window.add(bite)
+            async for bite in self.broker.turns.share(plan.bites(key, body_at, ranges)):
+                if bite is None:
+                    continue
+                if not window.has_room(bite):
+                    await self._copy(window.bites, kept)
+                    window = CopyWindow()
+                window.add(bite)
 
         async def visit(ref: StagedRef, index: StagedIndex) -> bool:
             await take(ref.name.key(self.batch), index.header.body_at, index.ranges)

@@ -85,20 +85,24 @@ class CopyPlan:
         self._before = before
         self._done = done
 
-    def bites(self, key: str, body_at: int, found: StagedRange) -> Iterator[Bite]:
-        """Batches to copy of the next range of an object, in the order of its body; mostly none.
-        To be taken to its end.
+    def bites(self, key: str, body_at: int, ranges: Iterable[StagedRange]) -> Iterator[Bite | None]:
+        """Batches of the next object to copy, in the order of its body; None for each range without
+        any, as most may be: also then others may have a turn. To be taken to its end.
         """
-        number = self._before.get(found.partition)
-        if number is None:
-            return
-        end = self._before[found.partition] = number + len(found.entries)
-        begin = max(number, self._done[found.partition])
-        while begin < end:
-            cut = begin + _part_count(found.entries[begin - number :])
-            entries = found.entries[begin - number : cut - number].alone()
-            yield Bite(begin, StagedSource(key, body_at, StagedRange(found.partition, entries)))
-            begin = cut
+        for found in ranges:
+            number = self._before.get(found.partition)
+            if number is None:
+                yield None
+                continue
+            end = self._before[found.partition] = number + len(found.entries)
+            begin = max(number, self._done[found.partition])
+            if begin >= end:
+                yield None
+            while begin < end:
+                cut = begin + _part_count(found.entries[begin - number :])
+                entries = found.entries[begin - number : cut - number].alone()
+                yield Bite(begin, StagedSource(key, body_at, StagedRange(found.partition, entries)))
+                begin = cut
 
 
 class CopyWindow:

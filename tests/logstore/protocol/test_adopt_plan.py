@@ -108,12 +108,7 @@ class Staged:
         ][start.number :]
         manifest = self.manifest
         sources.append((manifest.key, manifest.header.body_at, manifest.inline))
-        for bite in (
-            bite
-            for key, body_at, ranges in sources
-            for found in ranges
-            for bite in plan.bites(key, body_at, found)
-        ):
+        for bite in (bite for source in sources for bite in plan.bites(*source) if bite):
             if not window.has_room(bite):
                 windows.append(window.bites)
                 window = CopyWindow()
@@ -224,3 +219,14 @@ def test_a_bite_holds_no_entries_of_others() -> None:
     assert bite.partition == wanted
     held = [one for one in gc.get_referents(bite.source.found.entries) if isinstance(one, bytes)]
     assert [len(one) for one in held] == [ENTRY_BYTES]
+
+
+def test_each_range_is_a_place_for_a_turn() -> None:
+    """Of ten thousand ranges of an object a leader may want one, and have that already."""
+    staged = Staged([[(number, 1) for number in range(4)]], [])
+    counts, wanted = staged.counted(), TopicPartition(TOPIC, 2)
+    index = staged.indexes[0]
+    for done, expected in ((0, 1), (1, 0)):
+        plan = CopyPlan(finish(counts.start_of({wanted: 0})).before, {wanted: done})
+        bites = list(plan.bites("key", index.header.body_at, index.ranges))
+        assert (len(bites), sum(bite is not None for bite in bites)) == (4, expected)
