@@ -170,6 +170,7 @@ def _writing(watched: Observed) -> list[Reading]:
         _one(m.CACHE_HITS, cache.hit_count),
         _one(m.CACHE_MISSES, cache.miss_count),
         _one(m.CACHE_BYTES, cache.byte_count),
+        _one(m.INDEX_CACHE, log.index_cache_bytes),
         _one(m.READ_AHEAD, log.read_ahead_bytes),
         *_history(log.history),
         _one(m.TRIM_POINTS, trimming.published_count),

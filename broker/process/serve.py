@@ -251,6 +251,7 @@ def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
     return LogSettings(
         flush=flush,
         cache_bytes_max=settings.number("logstore.cache.bytes"),
+        index_cache_bytes_max=settings.number("logstore.index.cache.bytes"),
         read_ahead_bytes_max=settings.number("logstore.read.ahead.bytes"),
         history=history,
         delete_grace_s=settings.number("logstore.delete.grace.ms") / 1000,

@@ -386,6 +386,15 @@ PROCESS_SETTINGS = (
         at_least=_MiB,
     ),
     Setting(
+        name="logstore.index.cache.bytes",
+        kind=SettingKind.LONG,
+        default=str(32 * _MiB),
+        documentation="Size of the cache of index pages of checkpoints, by which offsets and times "
+        "behind the last checkpoint are found. Lower: consumers at many places read the same pages "
+        "from the store again.",
+        at_least=_MiB,
+    ),
+    Setting(
         name="logstore.read.ahead.bytes",
         kind=SettingKind.LONG,
         default=str(128 * _MiB),

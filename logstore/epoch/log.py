@@ -32,8 +32,8 @@ from logstore.formats.feed_row import FeedChange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import publish
 from logstore.protocol.flush import FlushSettings, MiB
+from logstore.protocol.index_cache import INDEX_CACHE_BYTES, IndexCache
 from logstore.protocol.liveness import Liveness
-from logstore.protocol.lookup import IndexCache
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.retention import Part, parts_of_rows
@@ -65,6 +65,8 @@ class LogSettings:
     read_ahead_bytes_max: int = 128 * MiB
     """Segment bodies that are on their way, or arrived and not read, ahead of lagging consumers: a
     consumer of 200 MB/s needs 100 MB of them where a GET takes a quarter of a second."""
+    index_cache_bytes_max: int = INDEX_CACHE_BYTES
+    """Fronts and index pages of checkpoints, for consumers behind what a checkpoint covers."""
     whole_segment_bytes: int = WHOLE_BYTES_MAX
     """Segments up to this size are fetched whole, whatever is wanted of them."""
     history: HistorySettings = field(default_factory=HistorySettings)
@@ -122,7 +124,8 @@ class Log:
         self.delete_topic = changes.delete_topic
         self._watch = self._new_watch()
         self._checkpoints = ChainCheckpoints(
-            IndexCache(), live={self.epoch: lambda: self.writer.checkpoints.durable}
+            IndexCache(settings.index_cache_bytes_max),
+            live={self.epoch: lambda: self.writer.checkpoints.durable},
         )
         grace_s = settings.delete_grace_s
         self._followers = Followers(
@@ -372,6 +375,11 @@ class Log:
     def read_ahead_bytes(self) -> int:
         """Of segments that are fetched ahead of consumers, or on their way, and not read."""
         return self._segments.ahead.byte_count
+
+    @property
+    def index_cache_bytes(self) -> int:
+        """Of fronts and index pages of checkpoints in memory."""
+        return self._checkpoints.cache.byte_count
 
     def doubt(self, partition: Readable) -> None:
         """A partition followed here could not be read: leaders send no consumers for a while."""

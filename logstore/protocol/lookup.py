@@ -7,14 +7,12 @@ one that covers an offset or a time is found by binary search over their fronts,
 pages are read. Fronts and pages are immutable and kept in an `IndexCache`.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from logstore.errors import Corrupt, LogstoreError, Retryable
+from logstore.errors import Corrupt, Retryable
 from logstore.formats.chain_state import EpochKey
-from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary, IndexPage
+from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary
 from logstore.formats.index_rows import (
     Rows,
     first_row_for_offset,
@@ -22,16 +20,12 @@ from logstore.formats.index_rows import (
     row_count,
     row_for_time,
 )
-from logstore.formats.keys import checkpoint_key
+from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.seal import read_chain_row
-from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import MissingCheckpoint, get_retrying, read_checkpoint
-from logstore.records.crc32c import crc32c
+from logstore.protocol.steps import Steps
+from logstore.protocol.walk import MissingCheckpoint
 
 Reach = Callable[[EpochRangeSummary], bool]
-
-READ_BYTES = 256 * 1024
-"""Of index pages, about this much is read at a time: on S3 it takes as long as a single page."""
 
 
 class BelowTrimPoint(Retryable):
@@ -57,122 +51,6 @@ class FoundRows:
     @property
     def end_offset(self) -> int:
         return row_at(self.rows, row_count(self.rows) - 1).last_offset + 1
-
-
-class IndexCache:
-    """Fronts and pages of checkpoints, least recently used first out."""
-
-    def __init__(self, *, fronts_max: int = 64, pages_bytes_max: int = 32 * 1024 * 1024) -> None:
-        self._fronts: OrderedDict[tuple[int, int], Checkpoint] = OrderedDict()
-        self._pages: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
-        self._fronts_max = fronts_max
-        self._pages_bytes_max = pages_bytes_max
-        self._pages_bytes = 0
-
-    def front(self, epoch: int, seq: int) -> Steps[Checkpoint]:
-        front = self._fronts.get((epoch, seq))
-        if front is None:
-            front = yield from read_checkpoint(epoch, seq)
-            self._fronts[epoch, seq] = front
-            if len(self._fronts) > self._fronts_max:
-                self._fronts.popitem(last=False)
-        else:
-            self._fronts.move_to_end((epoch, seq))
-        return front
-
-    def fronts(self, epoch: int, seqs: Sequence[int]) -> Steps[list[Checkpoint]]:
-        """Those of several checkpoints, asked for together; they are not kept."""
-        known = [self._fronts.get((epoch, seq)) for seq in seqs]
-        places = zip(seqs, known, strict=True)
-        missing = [read_checkpoint(epoch, seq) for seq, one in places if one is None]
-        outcomes: Sequence[Checkpoint | LogstoreError] = yield Gather(missing)
-        others = iter(outcomes)
-        fronts = []
-        for one in known:
-            front = next(others) if one is None else one
-            if isinstance(front, LogstoreError):
-                raise front
-            fronts.append(front)
-        return fronts
-
-    def page(self, checkpoint: Checkpoint, page: IndexPage) -> Steps[bytes]:
-        name = (checkpoint.epoch, checkpoint.seq, page.position)
-        cached = self._pages.get(name)
-        if cached is not None:
-            self._pages.move_to_end(name)
-            return cached
-        return (yield from self._read_with_neighbours(checkpoint, page))
-
-    def warm(self, wanted: Iterable[tuple[Checkpoint, IndexPage]]) -> Steps[None]:
-        """Read those pages that are not kept, together, each with its neighbours."""
-        near: dict[tuple[int, int, int], tuple[Checkpoint, IndexPage]] = {}
-        for checkpoint, page in wanted:
-            if (checkpoint.epoch, checkpoint.seq, page.position) not in self._pages:
-                read = (checkpoint.epoch, checkpoint.seq, self.read_of(page))
-                near.setdefault(read, (checkpoint, page))
-        reads = [_Neighbours.of(*one) for one in near.values()]
-        outcomes: Sequence[bytes | LogstoreError] = yield Gather([one.read() for one in reads])
-        for one, data in zip(reads, outcomes, strict=True):
-            if isinstance(data, LogstoreError):
-                raise data
-            for position, page_bytes in one.whole_pages(data):
-                self._keep((one.checkpoint.epoch, one.checkpoint.seq, position), page_bytes)
-
-    @staticmethod
-    def read_of(page: IndexPage) -> int:
-        """Pages of one checkpoint with the same number are read together."""
-        return page.position // READ_BYTES
-
-    def _read_with_neighbours(self, checkpoint: Checkpoint, page: IndexPage) -> Steps[bytes]:
-        """Reads neighbours too.
-
-        Pages of a busy chain are small, and access is mostly sequential.
-        """
-        near = _Neighbours.of(checkpoint, page)
-        wanted: bytes | None = None
-        for position, data in near.whole_pages((yield from near.read())):
-            self._keep((checkpoint.epoch, checkpoint.seq, position), data)
-            wanted = data if position == page.position else wanted
-        if wanted is None:
-            key = checkpoint_key(checkpoint.epoch, checkpoint.seq)
-            raise Corrupt(f"index page fails its checksum: key={key} position={page.position}")
-        return wanted
-
-    def _keep(self, name: tuple[int, int, int], page: bytes) -> None:
-        if name not in self._pages:
-            self._pages[name] = page
-            self._pages_bytes += len(page)
-        while self._pages_bytes > self._pages_bytes_max and len(self._pages) > 1:
-            _, dropped = self._pages.popitem(last=False)
-            self._pages_bytes -= len(dropped)
-
-
-class _Neighbours(NamedTuple):
-    """Pages that lie together, read at once."""
-
-    checkpoint: Checkpoint
-    pages: Sequence[IndexPage]
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, page: IndexPage) -> "_Neighbours":
-        return cls(checkpoint, checkpoint.pages_near(page, READ_BYTES))
-
-    @property
-    def begin(self) -> int:
-        return self.pages[0].position
-
-    def read(self) -> Steps[bytes]:
-        key = checkpoint_key(self.checkpoint.epoch, self.checkpoint.seq)
-        end = self.pages[-1].position + self.pages[-1].byte_count
-        return get_retrying(key, self.checkpoint.pages_at + self.begin, end - self.begin)
-
-    def whole_pages(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """(position, bytes) of those that are as the checkpoint says."""
-        for page in self.pages:
-            at = page.position - self.begin
-            page_data = data[at : at + page.byte_count]
-            if len(page_data) == page.byte_count and crc32c(page_data) == page.crc:
-                yield page.position, page_data
 
 
 def rows_for_offset(
@@ -246,7 +124,9 @@ def checkpoints_of(cache: IndexCache, chain: int, last: int) -> Steps[Sequence[i
     if last == 0:
         return ()
     front = yield from cache.front(chain, last)
-    return (*front.earlier, last)
+    seqs = (*front.earlier, last)
+    cache.forget_below(chain, seqs[0])
+    return seqs
 
 
 def _first_reaching(

@@ -10,12 +10,8 @@ from dataclasses import dataclass, field
 from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.partition_row import EpochEntry
-from logstore.protocol.lookup import (
-    FoundRows,
-    IndexCache,
-    checkpoints_of,
-    rows_for_offset,
-)
+from logstore.protocol.index_cache import IndexCache
+from logstore.protocol.lookup import FoundRows, checkpoints_of, rows_for_offset
 from logstore.protocol.seal import read_chain_row
 from logstore.protocol.steps import Steps
 
@@ -30,7 +26,10 @@ class ChainCheckpoints:
 
     def of(self, chain: int) -> Steps[Sequence[int]]:
         if chain in self.live:
-            return self.live[chain]()
+            seqs = self.live[chain]()
+            if seqs:
+                self.cache.forget_below(chain, seqs[0])
+            return seqs
         known = self._sealed.get(chain)
         if known is not None:
             return known

@@ -18,7 +18,7 @@ from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow, StartReason
 from logstore.formats.topic_row import TopicStatus
 from logstore.protocol.changes import publish
-from logstore.protocol.lookup import IndexCache
+from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.partition import ChainCheckpoints, locate_offset
 from logstore.protocol.records_deletion import Raise, raise_log_starts

@@ -18,7 +18,8 @@ from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import Checkpoint, IndexPage
 from logstore.formats.index_rows import first_row_for_seq, row_at, row_count
 from logstore.formats.segment_ranges import SplitPoint
-from logstore.protocol.lookup import IndexCache, fronts_or_trimmed
+from logstore.protocol.index_cache import IndexCache
+from logstore.protocol.lookup import fronts_or_trimmed
 from logstore.protocol.steps import Steps
 
 FRONTS_TOGETHER = 32

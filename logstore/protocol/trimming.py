@@ -27,7 +27,8 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.deletion import delete_below_trim, publish_trim
 from logstore.protocol.disposal import Fate, fate_of
-from logstore.protocol.lookup import IndexCache, checkpoints_of
+from logstore.protocol.index_cache import IndexCache
+from logstore.protocol.lookup import checkpoints_of
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.seal import read_chain_row

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from logstore.errors import LogstoreError
 from logstore.formats.chain_row import ChainStatus
 from logstore.protocol.follow import Follower
-from logstore.protocol.lookup import IndexCache
+from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.seal import read_chain_row
@@ -77,5 +77,8 @@ class FollowedChains:
     def checkpoints(self, chain: int) -> Steps[Sequence[int]]:
         follower = yield from self.enter(chain)
         if follower is not None:
-            return follower.checkpoints
+            seqs = follower.checkpoints
+            if seqs:
+                self.cache.forget_below(chain, seqs[0])
+            return seqs
         return (yield from self._checkpoints.of(chain))

@@ -24,7 +24,8 @@ from logstore.objects.memory import MemoryStore
 from logstore.objects.metered import MeteredStore, StoreCounts
 from logstore.ports.registry import Row
 from logstore.protocol.follow import SEGMENTS_PER_ROW_READ
-from logstore.protocol.lookup import BelowTrimPoint, IndexCache
+from logstore.protocol.index_cache import IndexCache
+from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.takeover import Successor, take_over
 from logstore.protocol.trimming import Trimmer

@@ -31,7 +31,7 @@ from logstore.formats.staged_object import StagedRange, batches_of, decode_stage
 from logstore.formats.table_row import pack_ends, unpack_ends
 from logstore.formats.topic_record import decode_record
 from logstore.protocol.identity import Identity, decode_identity, encode_identity
-from logstore.protocol.lookup import IndexCache
+from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.steps import GetRange, Steps
 from logstore.protocol.walk import FRONT_GUESS_BYTES, read_chain_at, read_checkpoint, read_front
 from logstore.slices import finish

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from logstore.epoch.log import Log
 from logstore.errors import Corrupt
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
-from logstore.formats.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from logstore.formats.checkpoint import Checkpoint, IndexPage, decode_checkpoint, encode_checkpoint
 from logstore.formats.index_rows import ROW, row_at
 from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_row import EpochEntry
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
-from logstore.protocol.lookup import READ_BYTES, IndexCache
+from logstore.protocol.index_cache import READ_BYTES, IndexCache
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.partition import (
     ChainCheckpoints,
@@ -146,9 +146,9 @@ class Counted(MemoryObjects):
         return super().get_range(key, start, length)
 
 
-@pytest.mark.parametrize("pages_bytes_max", [0, 1 << 20])
+@pytest.mark.parametrize("bytes_max", [0, 1 << 20])
 def test_what_was_read_once_is_read_from_memory_as_long_as_there_is_room(
-    pages_bytes_max: int,
+    bytes_max: int,
 ) -> None:
     async def scenario() -> tuple[int, int]:
         written = WrittenLog(checkpoint_segments=3)
@@ -158,7 +158,7 @@ def test_what_was_read_once_is_read_from_memory_as_long_as_there_is_room(
         row = await written.runner.run(read_partition_row(*key))
         assert row is not None
         where = (
-            ChainCheckpoints(IndexCache(pages_bytes_max=pages_bytes_max)),
+            ChainCheckpoints(IndexCache(bytes_max)),
             *key,
             row.epoch_ranges,
         )
@@ -173,11 +173,11 @@ def test_what_was_read_once_is_read_from_memory_as_long_as_there_is_room(
 
     first, second = run(scenario())
     assert first > 0
-    assert (second == 0) == (pages_bytes_max > 0)
+    assert (second == 0) == (bytes_max > 0)
 
 
-def summed_up(partitions: int, rows: int) -> tuple[Checkpoint, bytes]:
-    """A checkpoint of as many epoch ranges, with as many batches each; its pages."""
+def encoded_checkpoint(partitions: int, rows: int) -> bytes:
+    """A checkpoint of as many epoch ranges, with as many batches each."""
     chain = ChainState(bytes(16), 9, next_seq=1, spans=[SegmentSpan(0, 1)])
     for partition in range(partitions):
         packed = bytearray()
@@ -185,7 +185,12 @@ def summed_up(partitions: int, rows: int) -> tuple[Checkpoint, bytes]:
             packed += ROW.pack(0, 0, 1, 1, 0, 0, offset, offset, offset, offset, offset)
         epoch_range = EpochRange(0, rows, PartitionState(), rows=packed)
         chain.epoch_ranges[EpochKey(bytes(16), partition, 0)] = epoch_range
-    data = encode_checkpoint(chain)
+    return encode_checkpoint(chain)
+
+
+def summed_up(partitions: int, rows: int) -> tuple[Checkpoint, bytes]:
+    """Front and pages of such a checkpoint."""
+    data = encoded_checkpoint(partitions, rows)
     front = decode_checkpoint(data)
     return front, data[front.pages_at :]
 
@@ -209,6 +214,42 @@ def test_pages_come_with_those_beside_them_in_reads_of_a_limited_size() -> None:
 
     assert len(pages) > 4 * READ_BYTES
     assert reads == -(-len(pages) // READ_BYTES)
+
+
+def read_neighbours(cache: IndexCache, front: Checkpoint, page: IndexPage, pages: bytes) -> None:
+    steps = cache.page(front, page)
+    try:
+        request = next(steps)
+        assert isinstance(request, GetRange)
+        steps.send(pages[request.start - front.pages_at :][: request.length])
+    except StopIteration:
+        pass
+
+
+def test_the_bound_is_for_fronts_and_pages_together() -> None:
+    front, pages = summed_up(partitions=60, rows=300)
+    bound = front.front_bytes + len(pages) // 2
+    cache = IndexCache(bound)
+    drive(cache.front(9, 1), [encoded_checkpoint(60, 300)])
+    assert cache.byte_count == front.front_bytes
+    for page in front.pages:
+        read_neighbours(cache, front, page, pages)
+        assert cache.byte_count <= bound
+    assert cache.byte_count > bound - READ_BYTES
+
+
+def test_what_lies_below_the_first_checkpoint_of_a_chain_is_dropped() -> None:
+    front, pages = summed_up(partitions=3, rows=2)
+    cache = IndexCache()
+    for page in front.pages:
+        read_neighbours(cache, front, page, pages)
+    kept = cache.byte_count
+
+    cache.forget_below(front.epoch + 1, front.seq + 1)
+    cache.forget_below(front.epoch, front.seq)
+    assert cache.byte_count == kept == len(pages)
+    cache.forget_below(front.epoch, front.seq + 1)
+    assert cache.byte_count == 0
 
 
 def test_a_damaged_page_harms_only_reads_that_want_it() -> None:

@@ -15,7 +15,7 @@ from logstore.formats.keys import CHECKPOINTS, checkpoint_key
 from logstore.formats.partition_state import PartitionState
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.clock import SystemClock
-from logstore.protocol.lookup import READ_BYTES, IndexCache
+from logstore.protocol.index_cache import READ_BYTES, IndexCache
 from logstore.protocol.split_offsets import ChainSplit, end_in_memory, ends_in_checkpoints
 from logstore.runners.step_runner import BlockingStepRunner
 

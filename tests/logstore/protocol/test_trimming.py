@@ -24,7 +24,7 @@ from logstore.ports.objects import ObjectInfo
 from logstore.ports.registry import Row
 from logstore.protocol.believed_time import STAMPS
 from logstore.protocol.flush import FlushSettings
-from logstore.protocol.lookup import IndexCache
+from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.partition import ChainCheckpoints, locate_offset
 from logstore.protocol.topics import put_record

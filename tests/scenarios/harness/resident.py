@@ -54,9 +54,10 @@ SETTINGS = {
     "logstore.delete.grace.ms": 60_000,
     "log.retention.check.interval.ms": 30_000,
     "logstore.cache.bytes": 16 << 20,
+    "logstore.index.cache.bytes": 1 << 20,
 }
-"""So that segments, and what is known of them, go too; and the cache of segments is full in the
-first quarter, or its growth to 128 MiB would hide all else."""
+"""So that segments, and what is known of them, go too; and the caches are full in the first
+quarter, or their growth to 128 and 32 MiB would hide all else."""
 
 
 @dataclass(slots=True)
