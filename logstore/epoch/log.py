@@ -127,15 +127,21 @@ class Log:
             IndexCache(settings.index_cache_bytes_max),
             live={self.epoch: lambda: self.writer.checkpoints.durable},
         )
-        grace_s = settings.delete_grace_s
-        self._followers = Followers(
-            cluster_id, runner, self._checkpoints, tasks, delete_grace_s=grace_s
-        )
+        self._followers = self._new_followers(settings)
         self._leading.warm = self._followers.chain_state
         self._membership.followed = self._followers.served
         self._segments = self._new_segments(settings)
         self.history = History(runner, opened.tables, settings.history)
         self._tiers = Tiers(runner, self._segments, self.history)
+
+    def _new_followers(self, settings: LogSettings) -> Followers:
+        return Followers(
+            self.cluster_id,
+            self.runner,
+            self._checkpoints,
+            self._tasks,
+            delete_grace_s=settings.delete_grace_s,
+        )
 
     def _new_topic_changes(self) -> TopicChanges:
         return TopicChanges(

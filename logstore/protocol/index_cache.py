@@ -24,7 +24,7 @@ _FRONT = -1
 """Stands for the front where a page's position would be."""
 
 
-class _Place(NamedTuple):
+class _CachePlace(NamedTuple):
     chain: int
     seq: int
     position: int
@@ -36,14 +36,14 @@ class IndexCache:
     def __init__(self, bytes_max: int = INDEX_CACHE_BYTES) -> None:
         self.byte_count = 0
         self._bytes_max = bytes_max
-        self._kept: OrderedDict[_Place, Checkpoint | bytes] = OrderedDict()
+        self._kept: OrderedDict[_CachePlace, Checkpoint | bytes] = OrderedDict()
         self._first: dict[int, int] = {}
 
     def front(self, chain: int, seq: int) -> Steps[Checkpoint]:
         front = self._kept_front(chain, seq)
         if front is None:
             front = yield from read_checkpoint(chain, seq)
-            self._keep(_Place(chain, seq, _FRONT), front)
+            self._keep(_CachePlace(chain, seq, _FRONT), front)
         return front
 
     def fronts(self, chain: int, seqs: Sequence[int]) -> Steps[list[Checkpoint]]:
@@ -62,7 +62,7 @@ class IndexCache:
         return fronts
 
     def page(self, checkpoint: Checkpoint, page: IndexPage) -> Steps[bytes]:
-        place = _Place(checkpoint.epoch, checkpoint.seq, page.position)
+        place = _CachePlace(checkpoint.epoch, checkpoint.seq, page.position)
         kept = self._kept.get(place)
         if isinstance(kept, bytes):
             self._kept.move_to_end(place)
@@ -71,10 +71,10 @@ class IndexCache:
 
     def warm(self, wanted: Iterable[tuple[Checkpoint, IndexPage]]) -> Steps[None]:
         """Read those pages that are not kept, together, each with its neighbours."""
-        near: dict[_Place, tuple[Checkpoint, IndexPage]] = {}
+        near: dict[_CachePlace, tuple[Checkpoint, IndexPage]] = {}
         for checkpoint, page in wanted:
-            if _Place(checkpoint.epoch, checkpoint.seq, page.position) not in self._kept:
-                read = _Place(checkpoint.epoch, checkpoint.seq, self.read_of(page))
+            if _CachePlace(checkpoint.epoch, checkpoint.seq, page.position) not in self._kept:
+                read = _CachePlace(checkpoint.epoch, checkpoint.seq, self.read_of(page))
                 near.setdefault(read, (checkpoint, page))
         reads = [_Neighbours.of(*one) for one in near.values()]
         outcomes: Sequence[bytes | LogstoreError] = yield Gather([one.read() for one in reads])
@@ -82,7 +82,9 @@ class IndexCache:
             if isinstance(data, LogstoreError):
                 raise data
             for position, page_bytes in one.whole_pages(data):
-                self._keep(_Place(one.checkpoint.epoch, one.checkpoint.seq, position), page_bytes)
+                self._keep(
+                    _CachePlace(one.checkpoint.epoch, one.checkpoint.seq, position), page_bytes
+                )
 
     def forget_below(self, chain: int, first: int) -> None:
         """Drop what is kept of checkpoints of `chain` before its first one."""
@@ -106,7 +108,7 @@ class IndexCache:
         near = _Neighbours.of(checkpoint, page)
         wanted: bytes | None = None
         for position, data in near.whole_pages((yield from near.read())):
-            self._keep(_Place(checkpoint.epoch, checkpoint.seq, position), data)
+            self._keep(_CachePlace(checkpoint.epoch, checkpoint.seq, position), data)
             wanted = data if position == page.position else wanted
         if wanted is None:
             key = checkpoint_key(checkpoint.epoch, checkpoint.seq)
@@ -114,14 +116,14 @@ class IndexCache:
         return wanted
 
     def _kept_front(self, chain: int, seq: int) -> Checkpoint | None:
-        place = _Place(chain, seq, _FRONT)
+        place = _CachePlace(chain, seq, _FRONT)
         front = self._kept.get(place)
         if not isinstance(front, Checkpoint):
             return None
         self._kept.move_to_end(place)
         return front
 
-    def _keep(self, place: _Place, front_or_page: Checkpoint | bytes) -> None:
+    def _keep(self, place: _CachePlace, front_or_page: Checkpoint | bytes) -> None:
         if place in self._kept:
             return
         self._kept[place] = front_or_page
@@ -129,7 +131,7 @@ class IndexCache:
         while self.byte_count > self._bytes_max and len(self._kept) > 1:
             self._drop(next(iter(self._kept)))
 
-    def _drop(self, place: _Place) -> None:
+    def _drop(self, place: _CachePlace) -> None:
         self.byte_count -= _size(self._kept.pop(place))
 
 
