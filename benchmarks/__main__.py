@@ -41,11 +41,20 @@ CASES = (
         "clean",
     ),
     *("spark_plan", "history_fetch", "freshness"),
-    *("spark_read", "spark_latency", "spark_write", "spark_history", "adopt", "spark_kills"),
+    *(
+        "spark_read",
+        "spark_latency",
+        "spark_real_time",
+        "spark_write",
+        "spark_history",
+        "adopt",
+        "spark_kills",
+    ),
 )
 
 ON_BUCKET = (
     "acknowledge",
+    "spark_real_time",
     "fetch",
     "produce",
     "tiny_requests",
