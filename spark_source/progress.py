@@ -151,6 +151,17 @@ class Progress:
             return start
         return position_to_json(reach.end, reach.first)
 
+    def newest(self, start: Json | None) -> Json:
+        """How far to read for a Spark that says neither start nor limit (before 4.2).
+
+        `start` is the last offset that this process knows; None where a query goes on from its
+        checkpoint: then the end of the log, which is no less than what the checkpoint has.
+        """
+        self._first_batch_is_due = False  # an availableNow query asks once
+        if start is None:
+            return position_to_json(latest(self._read(known={})))
+        return self.latest(start, is_limited=False)
+
     def _reach(self, since: Position, extents: Extents, *, is_limited: bool) -> "_Reach | None":
         """None: no batch is due."""
         begin = self._settled(since, extents)

@@ -22,18 +22,20 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import (
+from pyspark.sql.types import StructType
+
+from spark_source.options import Mode, ReadOptions, includes_headers, parse_options
+from spark_source.planning.schema import check_columns, schema_ddl
+from spark_source.spark_api import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
+    check_stream_options,
+    check_stream_writer,
 )
-from pyspark.sql.types import StructType
-
-from spark_source.options import Mode, ReadOptions, includes_headers, parse_options
-from spark_source.planning.schema import check_columns, schema_ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +67,9 @@ class LogstoreDataSource(DataSource):
         return kind(options, _columns_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        return StreamReader(parse_options(self.options, Mode.STREAM), _columns_of(schema))
+        options = parse_options(self.options, Mode.STREAM)
+        check_stream_options(options)
+        return StreamReader(options, _columns_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from spark_source.sink.plan import plan_write
@@ -78,6 +82,8 @@ class LogstoreDataSource(DataSource):
     ) -> DataSourceStreamWriter:
         from spark_source.sink.plan import plan_write
         from spark_source.sink.writers import StreamWriter
+
+        check_stream_writer()
 
         return StreamWriter(plan_write(self.options, schema, is_stream=True, overwrite=overwrite))
 
@@ -129,11 +135,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._progress: Progress | None = None
         self._group: BackgroundCommits | None = None
         self._ends_by_itself = False
+        self._reached: Json | None = None
 
     def initialOffset(self) -> Json:  # noqa: N802
-        return self._open().initial()
+        self._reached = self._open().initial()
+        return self._reached
 
-    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
+    def latestOffset(  # noqa: N802
+        self, start: Json | None = None, limit: ReadLimit | None = None
+    ) -> Json:
+        if start is None:  # Spark before 4.2
+            self._reached = self._open().newest(self._reached)
+            return self._reached
         # What Spark asks for next begins where everything before it is done.
         self._tell_group(start)
         everything = isinstance(limit, ReadAllAvailable)
@@ -160,6 +173,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open().fix_target()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        self._reached = end
         return _partitions(self._options, *self._open().between(start, end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_source.sink.commit import commit_messages
 from spark_source.sink.executor import write_task
 from spark_source.sink.plan import WritePlan
+from spark_source.spark_api import DataSourceStreamArrowWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
