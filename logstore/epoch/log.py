@@ -74,6 +74,8 @@ class LogSettings:
 
 
 class Log:
+    quotas: Quotas
+    """Of clients, as last read."""
     _on_quotas: Callable[[Quotas], None] | None = None
 
     def __init__(
@@ -87,7 +89,7 @@ class Log:
         opened: OpenLog,
     ) -> None:
         cluster_id = self.cluster_id = opened.identity.cluster_id
-        self.epoch = started.opened.epoch
+        self.epoch, self.quotas = started.opened.epoch, started.update.quotas or {}
         self.me, self.url = me, opened.location.url  # which never has credentials
         self.runner = runner
         cluster = self._cluster = LiveBrokers(me.broker, runner.clock, lambda: self._watch.hurry())
@@ -98,7 +100,6 @@ class Log:
         self._tasks = tasks
         self._producer_count = 0
         self._callbacks: list[Callable[[Topic], None]] = []
-        self.quotas: Quotas = started.update.quotas or {}
         self.writer = ChainWriter(
             _opened_chain(cluster_id, started),
             broker=me.broker,
