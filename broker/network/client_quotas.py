@@ -38,11 +38,14 @@ class ClientQuotas:
         """How long these were."""
         self._tracked_max = tracked_max
         self._rules = QuotaRules({})
+        self._limits: dict[_Key, Limit | None] = {}
+        """Of clients that were looked up, by kind, principal and client id."""
         self._rates: OrderedDict[_Key, WindowedRate | TokenBucket] = OrderedDict()
 
     def apply(self, quotas: Quotas) -> None:
         """From now on these are in force. What was done before counts."""
         rules = self._rules = QuotaRules(quotas)
+        self._limits.clear()
         self.entity_count = len(quotas)
         self.is_active = any(rules.has(kind) for kind in CLIENT_KINDS)
         self.limits_time = rules.has(QuotaKind.REQUEST)
@@ -53,7 +56,15 @@ class ClientQuotas:
         return len(self._rates)
 
     def limit_of(self, kind: QuotaKind, principal: str, client_id: str | None) -> Limit | None:
-        return self._rules.limit_of(kind, principal.removeprefix(USER_TYPE), client_id or "")
+        key = (kind, principal, client_id)
+        limits = self._limits
+        if key in limits:
+            return limits[key]
+        if len(limits) >= self._tracked_max:
+            limits.clear()
+        limit = self._rules.limit_of(kind, principal.removeprefix(USER_TYPE), client_id or "")
+        limits[key] = limit
+        return limit
 
     # Bytes and time
 
