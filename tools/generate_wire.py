@@ -63,6 +63,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(46, "list_partition_reassignments", range(1)),
     Api(47, "offset_delete", range(1)),
     Api(48, "describe_client_quotas", range(2)),
+    Api(49, "alter_client_quotas", range(2)),
     Api(50, "describe_user_scram_credentials", range(1)),
     Api(55, "describe_quorum", range(3)),
     Api(60, "describe_cluster", range(3)),

@@ -16,6 +16,7 @@ from broker.answers.config_changes import NAMES_MAX
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
+from broker.answers.nested_answers import answer_items
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
@@ -91,7 +92,7 @@ async def alter_each(
         except LogstoreError as error:
             code, text = code_of(error), str(error)
         answer.add(result(code, text, kind, name))
-    call.answer_bytes(answer.buffers())
+    answer_items(call, answer)
 
 
 def _count(resources: Sequence[Asked]) -> Slices[Mapping[Named, int]]:

@@ -77,6 +77,7 @@ BUDGETS: Mapping[int, Budget] = {
     46: Budget(10),
     47: Budget(10),
     48: Budget(10),
+    49: Budget(_REGISTRY_UNITS),
     50: Budget(10),
     55: Budget(10),
     60: Budget(50),

@@ -9,6 +9,7 @@ from logstore.config.kinds import InvalidConfig
 from logstore.epoch.leader import NotLeading, ProducerRefused, Refusal
 from logstore.epoch.topic_changes import NotAlive
 from logstore.protocol.broker_removal import BrokerNotOver, UnknownBroker
+from logstore.protocol.quotas import TooManyQuotas
 from logstore.protocol.records_deletion import OffsetOutOfRange
 from logstore.protocol.topics import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
 from logstore.reading.history import BadTable
@@ -47,6 +48,7 @@ CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     UnknownBroker: ErrorCode.BROKER_ID_NOT_REGISTERED,
     BrokerNotOver: ErrorCode.REQUEST_TIMED_OUT,
+    TooManyQuotas: ErrorCode.POLICY_VIOLATION,
 }
 
 BATCH_CODES: dict[Reason, ErrorCode] = {

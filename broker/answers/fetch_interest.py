@@ -65,6 +65,10 @@ class Interest(Protocol):
         """Those of `attempt` to be sent."""
         ...
 
+    def put_back(self) -> Slices[None]:
+        """Nothing is sent: the next fetch looks at the same partitions."""
+        ...
+
 
 class _Watch:
     """Says of one partition of a waiting fetch that it changed."""
@@ -144,6 +148,9 @@ class RequestInterest:
     def answers(self, attempt: FetchAttempt) -> Slices[Topics]:
         yield from ()
         return attempt.topics
+
+    def put_back(self) -> Slices[None]:
+        yield from ()
 
 
 class SessionInterest:
@@ -247,3 +254,14 @@ class SessionInterest:
                 topics.append(FetchableTopicResponse(topic.topic, topic.topic_id, kept))
         session.finish_answer()
         return topics
+
+    def put_back(self) -> Slices[None]:
+        session = self._session
+        session.on_change = None
+        if self._is_first:  # as in Kafka: an empty answer begins no session
+            session.end()
+            self.session_id = 0
+        for partitions in self._places:
+            for partition in partitions:
+                session.put_back(partition)
+                yield

@@ -214,6 +214,12 @@ class FetchSession:
             self._due[partition] = None
         return must_send
 
+    def put_back(self, partition: SessionPartition) -> None:
+        """It was looked at, and is not answered."""
+        partition.place = None
+        if not self.is_closed:
+            self._due[partition] = None
+
     def finish_answer(self) -> None:
         """All partitions were `answered`: those with records are due behind the others."""
         for partition in self._served:

@@ -25,7 +25,8 @@ class ItemFrame:
         self.byte_count = 0
         self._items: list[bytes] = []
         self._head = (correlation_id, api, version)
-        self._response, self._field = response, field
+        self.response, self._field = response, field
+        """Its other fields may change until `buffers`, if they keep their sizes."""
         self._empty = self._encode([])
         self._front_bytes = 0
         self._tail_bytes = 0
@@ -41,6 +42,7 @@ class ItemFrame:
 
     def buffers(self) -> list[Buffer]:
         """The whole frame, its size included."""
+        self._empty = self._encode([])
         if not self._items:
             whole = self._empty
         else:
@@ -59,5 +61,5 @@ class ItemFrame:
         self._tail_bytes = len(self._empty) - self._front_bytes
 
     def _encode(self, items: list[Any]) -> bytes:
-        setattr(self._response, self._field, items)
-        return b"".join(encode_frame(*self._head, self._response))[4:]
+        setattr(self.response, self._field, items)
+        return b"".join(encode_frame(*self._head, self.response))[4:]

@@ -94,7 +94,9 @@ class PendingProduces:
         if code:
             topics = [_failed_topic(topic, code) for topic in topics]
         note = call.connection.note_errors
-        call.answer_bytes(encode_produce_frame(call.correlation_id, call.version, topics, note))
+        throttle_ms = call.throttle_ms or 0
+        frame = encode_produce_frame(call.correlation_id, call.version, topics, note, throttle_ms)
+        call.answer_bytes(frame)
 
 
 NEVER = float("inf")
@@ -128,6 +130,7 @@ def _answer_in_slices(call: Call, topics: Sequence[TopicOutcome], code: ErrorCod
             yield
         topics = late
     response = yield from produce_response_in_slices(topics)
+    response.throttle_time_ms = call.throttle_ms or 0
     yield from answer_nested(call, response, ("responses", "partition_responses"))
 
 

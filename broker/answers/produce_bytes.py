@@ -8,8 +8,8 @@ response message; so the broker keeps outcomes as tuples, and packs them straigh
     partition  index int32 | error int16 | base offset int64 | log append time int64
                | log start offset int64 (5+) | record errors, error message (8+) | tags
 
-Counts and tags are of the compact kind from version 9 on. Outcomes with errors go through the
-generated codec, with which the tests compare these bytes.
+Counts and tags are of the compact kind from version 9 on. Outcomes with errors, and those of
+throttled clients, go through the generated codec, with which the tests compare these bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -76,8 +76,15 @@ def encode_produce_frame(
     version: int,
     topics: Sequence[TopicOutcome],
     note_errors: Callable[[str, ProduceResponse], None] | None = None,
+    throttle_ms: int = 0,
 ) -> list[Buffer]:
     """`note_errors` is called with the API's name and a response that has an error."""
+    if throttle_ms:
+        response = finish(produce_response_in_slices(topics))
+        response.throttle_time_ms = throttle_ms
+        if note_errors is not None:
+            note_errors(API.name, response)
+        return encode_frame(correlation_id, API, version, response)
     for topic in topics:
         for outcome in topic.partitions:
             if outcome[1]:

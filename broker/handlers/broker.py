@@ -34,6 +34,7 @@ from logstore.epoch.stamps import StampClock
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError
 from logstore.formats.lease_row import LeaseRow
+from logstore.formats.quota_row import Quotas
 from logstore.ports.clock import Clock
 
 CHANGES_MAX = 32
@@ -76,8 +77,7 @@ class Broker:
         self.settings = settings
         self.clock = clock
         self.stamps: Clock = StampClock(clock, log.writer)
-        self.node_id = log.me.broker
-        self.rack = log.me.rack or None
+        self.node_id, self.rack = log.me.broker, log.me.rack or None
         self.cluster_id = base64.urlsafe_b64encode(log.cluster_id).decode().rstrip("=")
         """As Kafka shows it: 22 characters."""
         self.fetch_bytes_max = settings.number("fetch.max.bytes")
@@ -88,7 +88,7 @@ class Broker:
             partitions_max=settings.number("logstore.fetch.session.partitions.max"),
         )
         self.timers = Timers(self.loop)
-        self.turns = Turns(self.loop, self.clients.holds)
+        self.turns = Turns(self.loop, self.clients)
         self.pending_produces = PendingProduces(self.loop, log.writer, self.timers, self.turns)
         self.alarms = Alarms(clock)
         self.store_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
@@ -109,6 +109,7 @@ class Broker:
         self.traffic = Traffic(settings.number("logstore.metrics.names.max"))
         self.topic_watch = TopicWatch(self.loop)
         log.on_change(self._topic_changed)
+        log.watch_quotas(self._quotas_changed)
         self.tasks = tasks
         self.groups = Coordinators(
             log, settings, timers=self.timers, clock=self.stamps, tasks=tasks, ids=ids
@@ -160,6 +161,10 @@ class Broker:
             self.alike_names.remove(topic.name)
         if topic.is_deleted:
             self.traffic.forget(topic.topic_id)
+        self.topic_watch.changed()
+
+    def _quotas_changed(self, quotas: Quotas) -> None:
+        self.clients.quotas.apply(quotas)
         self.topic_watch.changed()
 
     def rules(self, topic: Topic) -> TopicRules:

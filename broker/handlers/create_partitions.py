@@ -4,7 +4,8 @@
 new topic are, or where an assignment says: brokers that are alive, as many per partition as the
 topic has replicas. `validate_only` checks and creates nothing.
 
-Not done: quotas on changes.
+From version 3 on a topic beyond the client's quota of changes is refused
+(THROTTLING_QUOTA_EXCEEDED); older requests are throttled afterwards.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait, check_assignment, check_same_length, make_placed
 from broker.answers.error_codes import Refuse, code_of
+from broker.answers.mutation_quota import MutationQuota
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import Operation, ResourceKind
@@ -31,6 +33,8 @@ from logstore.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+STRICT_FROM = 3
+
 
 def handle(broker: Services, call: Call, request: CreatePartitionsRequest) -> None:
     broker.start(call, partial(_create_all, broker, call, request), broker.changes)
@@ -40,6 +44,7 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
     often = Counter(topic.name for topic in request.topics)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatePartitionsTopicResult] = {}
+    quota = MutationQuota(broker, call, STRICT_FROM)
     refusal = over_budget(call.api.key, sum(clamp_partitions(one.count) for one in request.topics))
     async for asked in broker.turns.share(request.topics):
         if asked.name in results:
@@ -55,6 +60,7 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
             if not request.validate_only:
                 left_s = max(0.0, deadline - broker.loop.time())
                 new = asked.count - topic.partition_count
+                quota.take(new)
                 again = partial(place_partitions, broker.log, new, topic.replicas, broker.load)
                 is_given = asked.assignments is not None
                 otherwise = None if is_given else again
@@ -67,6 +73,7 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
                     raise outcome
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
+    quota.end()
     call.answer(CreatePartitionsResponse(0, list(results.values())))
 
 

@@ -10,7 +10,10 @@ Creations that have begun go on after the time of their request; a bounded numbe
 topics that found no room in time are not begun (REQUEST_TIMED_OUT). More than 10,000 partitions in
 one request are refused, as by Kafka (POLICY_VIOLATION).
 
-Not done: quotas on changes (THROTTLING_QUOTA_EXCEEDED), policies of one's own.
+From version 6 on a topic beyond the client's quota of changes is refused
+(THROTTLING_QUOTA_EXCEEDED); older requests are throttled afterwards.
+
+Not done: policies of one's own.
 """
 
 from collections import Counter
@@ -28,6 +31,7 @@ from broker.answers.creation import (
     make_placed,
 )
 from broker.answers.error_codes import Refuse, code_of
+from broker.answers.mutation_quota import MutationQuota
 from broker.answers.services import Services
 from broker.answers.shown_configs import show_topic_configs
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
@@ -46,6 +50,7 @@ from logstore.wire.messages.create_topics import (
 )
 
 DEFAULTS_FROM = 4
+STRICT_FROM = 6
 BROKER_DEFAULT = -1
 
 
@@ -64,6 +69,7 @@ async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest
     often = Counter(topic.name for topic in request.topics)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatableTopicResult] = {}
+    quota = MutationQuota(broker, call, STRICT_FROM)
     refusal = over_budget(call.api.key, sum(map(_partitions_of, request.topics)))
     async for topic in broker.turns.share(request.topics):
         if topic.name in results:
@@ -74,11 +80,12 @@ async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest
             if often[topic.name] > 1:
                 raise Refuse(ErrorCode.INVALID_REQUEST, f"topic named twice: name={topic.name}")
             left_s = max(0.0, deadline - broker.loop.time())
-            results[topic.name] = await _create(broker, call, request, topic, left_s)
+            results[topic.name] = await _create(broker, call, request, topic, left_s, quota)
         except LogstoreError as error:
             results[topic.name] = CreatableTopicResult(
                 topic.name, error_code=code_of(error), error_message=str(error), configs=[]
             )
+    quota.end()
     call.answer(CreateTopicsResponse(0, list(results.values())))
 
 
@@ -87,7 +94,12 @@ def _partitions_of(asked: CreatableTopic) -> int:
 
 
 async def _create(
-    broker: Services, call: Call, request: CreateTopicsRequest, asked: CreatableTopic, left_s: float
+    broker: Services,
+    call: Call,
+    request: CreateTopicsRequest,
+    asked: CreatableTopic,
+    left_s: float,
+    quota: MutationQuota,
 ) -> CreatableTopicResult:
     name = asked.name
     if not (
@@ -101,6 +113,7 @@ async def _create(
     configs = _configs(asked, broker.settings.topic_defaults)
     result = CreatableTopicResult(name, configs=[])
     if not request.validate_only:
+        quota.take(partitions)
         begin = partial(
             make_placed,
             lambda assignments: broker.log.create_topic(

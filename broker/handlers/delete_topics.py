@@ -3,7 +3,8 @@
 When the answer leaves, Metadata no longer shows the topic and fetches that waited on it have been
 answered. Its bytes go when the segments they lie in do.
 
-Not done: quotas on changes.
+From version 5 on a topic beyond the client's quota of changes is refused
+(THROTTLING_QUOTA_EXCEEDED); older requests are throttled afterwards.
 """
 
 from collections import Counter
@@ -13,6 +14,7 @@ from broker.answers.budgets import over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait
 from broker.answers.error_codes import Refuse, code_of
+from broker.answers.mutation_quota import MutationQuota
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -27,6 +29,7 @@ from logstore.wire.messages.delete_topics import (
 )
 from logstore.wire.primitives import ZERO_UUID
 
+STRICT_FROM = 5
 STATES_FROM = 6
 
 
@@ -43,6 +46,7 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
     often = Counter((one.name, one.topic_id) for one in asked)
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results = []
+    quota = MutationQuota(broker, call, STRICT_FROM)
     refusal = over_budget(call.api.key, len(asked))
     async for one in broker.turns.share(asked):
         result = DeletableTopicResult(one.name, one.topic_id)
@@ -54,10 +58,12 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
                 raise Refuse(ErrorCode.INVALID_REQUEST, "topic named twice")
             topic = _find(broker, call, one)
             result.name, result.topic_id = topic.name, topic.topic_id
+            quota.take(topic.partition_count)
             left_s = max(0.0, deadline - broker.loop.time())
             await _delete(broker, call, topic, left_s)
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
+    quota.end()
     call.answer(DeleteTopicsResponse(0, results))
 
 

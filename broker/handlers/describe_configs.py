@@ -11,6 +11,7 @@ from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
+from broker.answers.nested_answers import answer_items
 from broker.answers.services import Services
 from broker.answers.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
@@ -55,7 +56,7 @@ def _answer(broker: Services, call: Call, request: DescribeConfigsRequest) -> Sl
             result.error_code, result.error_message = code_of(error), str(error)
         frame.add(result)
         yield
-    call.answer_bytes(frame.buffers())
+    answer_items(call, frame)
 
 
 def _merge(

@@ -7,6 +7,7 @@ from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse
 from broker.answers.group_requests import answer_read, coordinator_for, when_leased
 from broker.answers.item_frames import ItemFrame
+from broker.answers.nested_answers import answer_items
 from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.groups.decisions.describe import DEAD, describe
@@ -49,7 +50,7 @@ def _answer(broker: Services, call: Call, request: DescribeGroupsRequest) -> Sli
             )
         frame.add(group)
         yield
-    answer_read(broker, call, lambda: call.answer_bytes(frame.buffers()), was_fenced=was_fenced)
+    answer_read(broker, call, lambda: answer_items(call, frame), was_fenced=was_fenced)
 
 
 def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:

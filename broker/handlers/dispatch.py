@@ -11,6 +11,7 @@ once it turns out to have many items, and these are bounded.
 from functools import partial
 
 from broker.answers.services import Services
+from broker.answers.thread_work import run_in_thread
 from broker.handlers.api_versions import answer_unknown_version
 from broker.handlers.served_requests import HANDLERS, Handler
 from broker.network.buffers import PRODUCE_KEY
@@ -100,7 +101,7 @@ async def _decode_in_thread(
     connection = call.connection
     try:
         decode = partial(call.api.decode_request, call.version, frame, at, items_max)
-        request = await broker.loop.run_in_executor(None, decode)
+        request = await run_in_thread(broker, call, decode)
     except DecodeError as error:
         connection.refuse(str(_bad_request(call, error)))
         return
@@ -109,4 +110,4 @@ async def _decode_in_thread(
     if not connection.is_closed:
         began_s = broker.loop.time()
         guard(call, partial(handler.handle, broker, call, request))
-        broker.clients.holds.note(call, broker.loop.time() - began_s)
+        broker.clients.note(call, broker.loop.time() - began_s)

@@ -21,7 +21,8 @@ commit makes it look at the partitions that changed, and at all once there is en
 In a session (KIP-227) a fetch looks at the partitions alone that changed since the last answer, or
 that it names, and is woken by all others (`broker.answers.fetch_session`); where none is granted,
 the answer has session id 0.
-Not done: transactions, so the list of aborted ones is empty; throttling.
+A client beyond a quota gets an empty answer, and the same partitions at its next fetch.
+Not done: transactions, so the list of aborted ones is empty.
 """
 
 import asyncio
@@ -77,6 +78,10 @@ def handle(broker: Services, call: Call, request: FetchRequest) -> None:
         call.connection.fetch_session = session
     readers = broker.clients.slow_readers
     bytes_max = min(request.max_bytes, readers.share_bytes(call.connection.unsent_bytes))
+    quotas = broker.clients.quotas
+    if quotas.is_active:
+        bytes_max = quotas.fetch_bytes_max(call.principal, call.client_id, bytes_max)
+        request.max_bytes = min(request.max_bytes, bytes_max)
     request.min_bytes = min(request.min_bytes, max(1, bytes_max))  # as Kafka: no more can come
     _Fetch(broker, call, request, session).attempt()
 
@@ -328,6 +333,9 @@ class _Fetch:
     def _answer(self, attempt: FetchAttempt) -> None:
         self._interest.end()
         broker = self._broker
+        if broker.clients.quotas.is_active and self._is_throttled(attempt):
+            broker.turns.begin(self._call, self._answer_throttled())
+            return
         broker.traffic.answered(attempt.served, broker.log.topics_by_id)
         if attempt.is_final:
             self._call.connection.note_errors(self._call.api.name, attempt.topics)
@@ -337,6 +345,22 @@ class _Fetch:
             self._broker.turns.begin(self._call, self._answer_in_slices(attempt))
         else:
             self._call.answer(self._response(attempt, attempt.topics))
+
+    def _is_throttled(self, attempt: FetchAttempt) -> bool:
+        """Whether the client gets nothing, since it has used up a quota; what it gets counts."""
+        broker, call = self._broker, self._call
+        time_ms = call.connection.time_throttle_ms(call)
+        bytes_ms, is_served = 0, False
+        if not time_ms:
+            bytes_ms, is_served = broker.clients.quotas.fetched_ms(
+                call.principal, call.client_id, attempt.byte_count, broker.loop.time()
+            )
+        call.throttle_ms = time_ms or bytes_ms
+        return not is_served
+
+    def _answer_throttled(self) -> Slices[None]:
+        yield from self._interest.put_back()
+        self._call.answer(FetchResponse(0, 0, self._interest.session_id, []))
 
     def _answer_in_slices(self, attempt: FetchAttempt) -> Slices[None]:
         topics = yield from self._interest.answers(attempt)

@@ -8,6 +8,7 @@ from functools import partial
 
 from broker.answers.group_coordinators import find_group, has_offsets_topic
 from broker.answers.item_frames import ItemFrame
+from broker.answers.nested_answers import answer_items
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -56,7 +57,7 @@ def _answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> Sl
     for key in request.coordinator_keys or ():
         frame.add(_find(broker, call, request.key_type, key))
         yield
-    call.answer_bytes(frame.buffers())
+    answer_items(call, frame)
 
 
 def _find(broker: Services, call: Call, key_type: int, key: str) -> Coordinator:

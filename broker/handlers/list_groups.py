@@ -49,6 +49,7 @@ def _answer(broker: Services, call: Call, request: ListGroupsRequest) -> Slices[
                 ListedGroup(group.group_id, group.type_now, group.phase.value, CLASSIC)
             )
         yield
+    call.say_throttle(response)
     frame = yield from nested_frame(
         call.correlation_id, call.api, call.version, response, ("groups",)
     )

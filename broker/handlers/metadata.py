@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from broker.answers.creation import auto_create, check_new_name
 from broker.answers.error_codes import code_of
 from broker.answers.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
+from broker.answers.mutation_quota import may_change_cluster
 from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.answers.shown_cluster import show_brokers
@@ -71,6 +72,7 @@ def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[No
             broker.metadata.see(live_numbers)
             encoded.append(_encode(broker, call, request, topic))
         yield
+    call.say_throttle(response)
     call.answer_bytes(frame_with_topics(call.correlation_id, call.version, response, encoded))
 
 
@@ -130,6 +132,8 @@ def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) 
         or broker.allows(call, Operation.CREATE, ResourceKind.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not may_change_cluster(broker, call, broker.settings.number("num.partitions")):
+        return ErrorCode.LEADER_NOT_AVAILABLE  # clients ask again
     auto_create(broker, name)
     return ErrorCode.LEADER_NOT_AVAILABLE
 

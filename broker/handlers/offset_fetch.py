@@ -146,6 +146,7 @@ class _OffsetFetch:
         else:
             response = OffsetFetchResponse(0, groups=groups)
             path = ("groups", "topics", "partitions")
+        call.say_throttle(response)
         head = (call.correlation_id, call.api, call.version)
         buffers = yield from nested_frame(*head, response, path)
         self._leave(lambda: call.answer_bytes(buffers))

@@ -36,6 +36,7 @@ from broker.answers.record_checks import (
     is_plain,
 )
 from broker.answers.services import Services
+from broker.answers.thread_work import run_in_thread
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call
 from logstore.epoch.leader import NotLeading, ProducerRefused
@@ -66,6 +67,8 @@ new = tuple.__new__
 
 
 def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
+    if broker.clients.quotas.is_active:
+        _throttle(broker, call, request)
     if _is_much(request):
         if _needs_no_check(broker, call, request):
             slices = _append_in_slices(broker, call, request, PLAIN)
@@ -82,6 +85,21 @@ def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
         broker.start(call, work, broker.record_checks)
     else:
         _append_all(broker, call, request, checks)
+
+
+def _throttle(broker: Services, call: Call, request: ProduceRequest) -> None:
+    """Count the bytes now: requests behind this one wait if they are too many."""
+    size = 0
+    for asked in request.topic_data:
+        size += sum([len(data.records or b"") for data in asked.partition_data])
+    now_s = broker.loop.time()
+    quotas = broker.clients.quotas
+    throttle_ms = quotas.produced_ms(call.principal, call.client_id, size, now_s)
+    if request.acks != NO_ACKS:  # as in Kafka
+        throttle_ms = max(throttle_ms, call.connection.time_throttle_ms(call))
+    call.throttle_ms = throttle_ms
+    if throttle_ms:
+        call.connection.hold_back_throttled()
 
 
 def _is_much(request: ProduceRequest) -> bool:
@@ -163,7 +181,7 @@ async def _append_after_thread(
     """Requests behind this one wait, so that batches of a producer stay in order."""
     connection = call.connection
     try:
-        await broker.loop.run_in_executor(None, checks.run, lambda: connection.is_closed)
+        await run_in_thread(broker, call, partial(checks.run, lambda: connection.is_closed))
         # Once the connection is closed, its buffer may hold bytes of another one.
         if not connection.is_closed:
             _append_all(broker, call, request, checks)
@@ -177,7 +195,7 @@ async def _append_much(broker: Services, call: Call, request: ProduceRequest) ->
     checks = RecordChecks(at_once_bytes_max=0)
     try:
         await broker.turns.finish(_add_records(broker, call, request, checks))
-        await broker.loop.run_in_executor(None, checks.run, lambda: connection.is_closed)
+        await run_in_thread(broker, call, partial(checks.run, lambda: connection.is_closed))
         await broker.turns.finish(_append_in_slices(broker, call, request, checks))
     finally:
         connection.resume_requests()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from broker.answers.budgets import BUDGETS
 from broker.answers.services import Services
 from broker.handlers.adopt import handle as adopt
+from broker.handlers.alter_client_quotas import handle as alter_client_quotas
 from broker.handlers.alter_configs import handle as alter_configs
 from broker.handlers.alter_partition_reassignments import (
     handle as alter_partition_reassignments,
@@ -108,6 +109,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(46, list_partition_reassignments),
         _handler(47, offset_delete),
         _handler(48, describe_client_quotas),
+        _handler(49, alter_client_quotas),
         _handler(50, describe_user_scram_credentials),
         _handler(55, describe_quorum),
         _handler(60, describe_cluster),

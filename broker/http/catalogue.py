@@ -79,6 +79,15 @@ LOG_FULL = _gauge(
 RECEIVING = _gauge("receive_bytes", "Memory of large requests that arrive or are checked")
 RECEIVE_WAITS = _gauge("receive_waits", "Connections not read until there is memory to receive")
 UNSENT = _gauge("unsent_bytes", "Responses that clients have not taken yet")
+QUOTAS = _gauge("quota_entities", "Users, client ids and addresses that have a quota")
+QUOTA_CLIENTS = _gauge(
+    "quota_clients_tracked", "Clients and addresses for which use of a quota is counted here"
+)
+THROTTLED = _counter(
+    "throttled_requests", "Requests, or connections, whose clients were throttled", "quota"
+)
+THROTTLE_SECONDS = _counter("throttle_seconds", "How long these were throttled in all", "quota")
+MUTED = _gauge("connections_throttled", "Connections not read since their clients are throttled")
 FETCH_SESSIONS = _gauge(
     "fetch_sessions", "Incremental fetch sessions; Kafka's NumIncrementalFetchSessions"
 )

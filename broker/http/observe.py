@@ -10,6 +10,8 @@ from broker.http.label_names import OTHER, ShownNames
 from broker.http.observe_groups import GroupReading
 from broker.http.observed import Observed, fence_check_of
 from broker.http.reading import Reading
+from broker.network.clients import Clients
+from broker.network.quota_rules import QuotaKind
 from broker.upkeep.compaction_counts import CompactionCounts
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
@@ -125,9 +127,21 @@ def _clients(watched: Observed) -> list[Reading]:
         _one(m.RECEIVING, clients.receive_budget.used_bytes),
         _one(m.RECEIVE_WAITS, clients.receive_budget.waiting_count),
         _one(m.UNSENT, clients.slow_readers.unsent_bytes),
+        *_quotas(clients),
         _one(m.FETCH_SESSIONS, len(sessions)),
         _one(m.FETCH_SESSION_PARTITIONS, sessions.partition_count),
         _one(m.FETCH_SESSION_EVICTIONS, sessions.eviction_count),
+    ]
+
+
+def _quotas(clients: Clients) -> list[Reading]:
+    quotas = clients.quotas
+    return [
+        _one(m.QUOTAS, quotas.entity_count),
+        _one(m.QUOTA_CLIENTS, quotas.tracked_count),
+        *(_one(m.THROTTLED, quotas.throttled_counts[kind], kind) for kind in QuotaKind),
+        *(_one(m.THROTTLE_SECONDS, quotas.throttled_s[kind], kind) for kind in QuotaKind),
+        _one(m.MUTED, clients.mutes.count),
     ]
 
 

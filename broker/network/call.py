@@ -67,6 +67,10 @@ class Requester(Protocol):
 
     def resume_requests(self) -> None: ...
 
+    def hold_back_throttled(self) -> None: ...
+
+    def time_throttle_ms(self, call: "Call", /) -> int: ...
+
 
 class Call:
     __slots__ = (
@@ -77,6 +81,7 @@ class Call:
         "connection",
         "correlation_id",
         "held",
+        "throttle_ms",
         "version",
     )
 
@@ -97,6 +102,8 @@ class Call:
         self.buffers: Sequence[Buffer] | None = None
         """The answer's frame; None while there is none."""
         self.held: PendingAnswer | None = None
+        self.throttle_ms: int | None = None
+        """How long its connection is not read once it is answered; None: not decided yet."""
 
     @property
     def principal(self) -> str:
@@ -106,6 +113,7 @@ class Call:
         """Encode and queue the response; does nothing when there is one already."""
         if self.buffers is not None:
             return
+        self.say_throttle(response)
         try:
             buffers = encode_frame(self.correlation_id, self.api, self.version, response)
         except LogstoreError as error:
@@ -113,6 +121,14 @@ class Call:
             return
         self.note_errors(response)
         self.answer_bytes(buffers)
+
+    def say_throttle(self, response: Any) -> int:
+        """How long the client is throttled, in `response` too, which is to be encoded."""
+        if self.throttle_ms is None:
+            self.throttle_ms = self.connection.time_throttle_ms(self)
+        if self.throttle_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = self.throttle_ms
+        return self.throttle_ms
 
     def note_errors(self, response: Any) -> None:
         """Count the error codes of an answer. Not of Fetch: its handler says which parts failed."""

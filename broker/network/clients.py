@@ -6,10 +6,14 @@ from typing import Protocol
 
 from broker.network.address_limits import AddressLimits
 from broker.network.buffers import BufferPool, Inbox
-from broker.network.connection import ClientConnection, Pause
+from broker.network.call import Call
+from broker.network.client_quotas import ClientQuotas
+from broker.network.connection import ClientConnection
 from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.loop_holds import LoopHolds
+from broker.network.mutes import Mutes
+from broker.network.pauses import Pause
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.slow_readers import SlowReaders
 from broker.network.slow_requests import SlowRequests
@@ -60,6 +64,7 @@ class Clients:
         self.holds = LoopHolds(loop.time)
         self.slow_requests = SlowRequests(loop.time)
         self.errors = ErrorCounts()
+        self.quotas = ClientQuotas()
         self.software = ConnectedSoftware()
         self.is_log_full = False
         """While it is, nothing more is taken from connections that produce."""
@@ -79,6 +84,7 @@ class Clients:
         self._is_stopping = False
         self.timer_bucket = 0
         self._timers = Timers(loop)
+        self.mutes = Mutes(loop.time, self._timers)
         self.slow_readers = SlowReaders(loop, self._timers)
         self.receive_budget = ReceiveBudget(
             loop, self._timers, settings.number("queued.max.request.bytes"), self.connections
@@ -112,6 +118,12 @@ class Clients:
         why = self._addresses.enter(connection.peer_host)
         if why is not None:
             return why
+        if self.quotas.limits_connections:
+            throttle_s = self.quotas.connected_s(connection.peer_host, self.loop.time())
+            if throttle_s:
+                self._addresses.leave(connection.peer_host)
+                why = f"too many new connections of {connection.peer_host}: quota of its address"
+                return None if self.mutes.close_later(connection, throttle_s, why) else why
         self.connections[connection] = None
         self.software.changed(None, connection.software)
         self.accepted_count += 1
@@ -123,9 +135,21 @@ class Clients:
             self.software.changed(connection.software, None)
             self._addresses.leave(connection.peer_host)
         self._held.pop(connection, None)
+        self.mutes.left(connection)
         self.receive_budget.left(connection)
         if self._is_stopping and not self.connections:
             self._stopped.set()
+
+    def note_time(self, call: Call, took_s: float) -> None:
+        """Work on `call` took so long, on the event loop or in a thread."""
+        if self.quotas.limits_time:
+            now_s = self.loop.time()
+            self.quotas.used_time(call.principal, call.client_id, took_s, now_s)
+
+    def note(self, call: Call, took_s: float) -> None:
+        """A step of `call` held the event loop for so long."""
+        self.holds.note(call, took_s)
+        self.note_time(call, took_s)
 
     def time_out(self) -> None:
         """Close connections on which nothing came for too long."""
@@ -178,6 +202,7 @@ class Clients:
     def stop(self) -> None:
         """Read nothing more; answer the waiting requests."""
         self._is_stopping = True
+        self.mutes.close_delayed()
         self._timers.close()
         for connection in tuple(self.connections):
             connection.stop()

@@ -8,8 +8,9 @@ became ready (`send` is most of what a small request costs). A connection is not
     too many of its requests wait for an answer, or one reads the store,
     a Fetch arrives behind one that waits,
     its peer does not take the answers,
-    it produces and the log cannot take more, or
-    a large request is arriving and there is no memory for it,
+    it produces and the log cannot take more,
+    a large request is arriving and there is no memory for it, or
+    its client has used up a quota,
 
 and bytes that had arrived by then stay where they are.
 """
@@ -18,16 +19,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any, Protocol
 
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
 from broker.network.call import FETCH_KEY, NO_ANSWER, Call, Ending
+from broker.network.client_quotas import ClientQuotas
 from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
 from broker.network.loop_holds import LoopHolds
+from broker.network.mutes import Mutes
+from broker.network.pauses import Pause
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.referrals import Referrals
 from broker.network.slow_readers import SlowReaders
@@ -46,20 +49,6 @@ _FETCH = FETCH_KEY.to_bytes(2, "big")
 logger = logging.getLogger(__name__)
 
 
-class Pause(IntEnum):
-    """Why a connection is not read: bits of an int (an IntFlag is ten times as slow)."""
-
-    REQUESTS = 1
-    UNSENT = 2
-    LOG_FULL = 4
-    STOPPING = 8
-    CHECKING = 16
-    TURN = 32
-    MEMORY = 64
-    ANSWERS_FULL = 128
-    POLLING = 256
-
-
 class SharedByConnections(Protocol):
     """State and limits that all connections of a broker share (`clients.Clients`)."""
 
@@ -67,6 +56,8 @@ class SharedByConnections(Protocol):
     latencies: Latencies
     holds: LoopHolds
     errors: ErrorCounts
+    quotas: ClientQuotas
+    mutes: Mutes
     software: ConnectedSoftware
     slow_readers: SlowReaders
     slow_requests: SlowRequests
@@ -85,6 +76,8 @@ class SharedByConnections(Protocol):
     def left(self, connection: "ClientConnection", /) -> None: ...
 
     def dispatch(self, connection: "ClientConnection", frame: memoryview, /) -> None: ...
+
+    def note(self, call: Call, took_s: float, /) -> None: ...
 
     def look_for_room(self) -> None: ...
 
@@ -235,9 +228,11 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _measure(self, before_s: float) -> float:
         """Note how long the last request held the loop since `before_s`; the time now."""
-        now_s = self._clients.loop.time()
-        if now_s - before_s > self._clients.holds.bound_s and self._calls:
-            self._clients.holds.note(self._calls[-1], now_s - before_s)
+        clients = self._clients
+        now_s = clients.loop.time()
+        is_noted = clients.quotas.limits_time or now_s - before_s > clients.holds.bound_s
+        if is_noted and self._calls:
+            clients.note(self._calls[-1], now_s - before_s)
         return now_s
 
     def _let_others(self) -> None:
@@ -257,8 +252,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether requests arrive as fast as the peer sends them and takes its answers."""
-        return self._paused in (0, Pause.UNSENT)
+        """Whether requests arrive as fast as the peer sends them, takes its answers, and may."""
+        return not self._paused & ~(Pause.UNSENT | Pause.THROTTLED)
 
     @property
     def arrived_bytes(self) -> int:
@@ -300,6 +295,17 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_requests(self) -> None:
         self.resume(Pause.CHECKING)
 
+    def hold_back_throttled(self) -> None:
+        """Take no request before the throttled one is answered, and its time is over."""
+        self._clients.mutes.hold(self)
+
+    def time_throttle_ms(self, call: Call) -> int:
+        """How long its client is throttled for the time that its requests took."""
+        clients = self._clients
+        if not clients.quotas.limits_time:
+            return 0
+        return clients.quotas.request_ms(self.principal, call.client_id, clients.loop.time())
+
     def release_fetch(self) -> None:
         self.resume(Pause.ANSWERS_FULL)
 
@@ -323,6 +329,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._is_closed:
             call.buffers = NO_ANSWER
             return
+        if call.throttle_ms:
+            self._clients.mutes.mute(self, call.throttle_ms / 1000)
         if self._paused & Pause.POLLING and call.api.key == FETCH_KEY:
             self.resume(Pause.POLLING)
         size = sum(map(len, call.buffers or ()))

@@ -13,10 +13,9 @@ State that a slice has read may have changed before the next one.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from broker.network.call import Call, guard
-from broker.network.loop_holds import LoopHolds
 from logstore.slices import Slices
 
 SLICE_S = 0.004
@@ -27,17 +26,23 @@ Step = Callable[[], bool]
 """Works for one slice; whether there is more to do."""
 
 
+class StepTimes(Protocol):
+    def note(self, call: Call, took_s: float, /) -> None:
+        """A step of `call` held the event loop for so long."""
+        ...
+
+
 class Turns:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        holds: LoopHolds,
+        times: StepTimes,
         now_s: Callable[[], float] | None = None,
     ) -> None:
         """`now_s` measures slices; None: the loop's clock."""
         self._loop = loop
         self._now_s = now_s or loop.time
-        self._holds = holds
+        self._times = times
         self._waiting: deque[Step] = deque()
         self._is_due = False
         self.taken_count = 0
@@ -83,7 +88,7 @@ class Turns:
     def _advance_later(self, call: Call, slices: Slices[None], *, in_order: bool) -> bool:
         began_s = self._now_s()
         has_more = self._advance(call, slices)
-        self._holds.note(call, self._now_s() - began_s)
+        self._times.note(call, self._now_s() - began_s)
         if in_order and not has_more:
             call.connection.resume_requests()
         return has_more

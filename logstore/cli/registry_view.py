@@ -12,6 +12,7 @@ from logstore.formats.feed_row import CHANGE, FeedRow
 from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.formats.number_row import NUMBER, NumberRow
 from logstore.formats.partition_row import PartitionRow, partition_pks
+from logstore.formats.quota_row import QUOTA, QuotaRow
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.ports.registry import WRITE_ID, Row
@@ -25,7 +26,6 @@ OTHERS = (
     "config",
     "user",
     "acl",
-    "quota",
     "format",
 )
 """Kinds of row that this version shows and does not know how to decode."""
@@ -41,6 +41,7 @@ _KNOWN = {
     CHANGE: FeedRow.of,
     TABLE: TableRow.of,
     COMPACTION: CompactionRow.of,
+    QUOTA: QuotaRow.of,
 }
 
 

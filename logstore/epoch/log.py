@@ -29,6 +29,7 @@ from logstore.epoch.writer import ChainLimits, ChainWriter
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
 from logstore.formats.feed_row import FeedChange
+from logstore.formats.quota_row import Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import publish
 from logstore.protocol.flush import FlushSettings, MiB
@@ -75,6 +76,10 @@ class LogSettings:
 
 
 class Log:
+    quotas: Quotas
+    """Of clients, as last read."""
+    _on_quotas: Callable[[Quotas], None] | None = None
+
     def __init__(
         self,
         runner: StepRunner,
@@ -86,7 +91,7 @@ class Log:
         opened: OpenLog,
     ) -> None:
         cluster_id = self.cluster_id = opened.identity.cluster_id
-        self.epoch = started.opened.epoch
+        self.epoch, self.quotas = started.opened.epoch, started.update.quotas or {}
         self.me, self.url = me, opened.location.url  # which never has credentials
         self.runner = runner
         cluster = self._cluster = LiveBrokers(me.broker, runner.clock, lambda: self._watch.hurry())
@@ -262,6 +267,11 @@ class Log:
         """Call back whenever a topic came, went, or has other rows or leaders here."""
         self._callbacks.append(callback)
 
+    def watch_quotas(self, callback: Callable[[Quotas], None]) -> None:
+        """Call back with all quotas of clients, now and whenever they have changed."""
+        self._on_quotas = callback
+        callback(self.quotas)
+
     def look_again(self) -> None:
         """Read the change feed now instead of at its next turn."""
         self._watch.look_again()
@@ -288,6 +298,10 @@ class Log:
         rows = update.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours
+        if update.quotas is not None and update.quotas != self.quotas:
+            self.quotas = update.quotas
+            if self._on_quotas is not None:
+                self._on_quotas(update.quotas)
         self._follow_up(self._catalog.apply(update))
 
     def _follow_up(self, changes: LeadershipChanges) -> None:

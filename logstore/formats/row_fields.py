@@ -11,6 +11,7 @@
     change            feed                    FeedRow
     table             <topic id>              TableRow          the table pointer
     compaction        <run>                   CompactionRow
+    quota             <0-f>                   QuotaRow          spread by entity
     trim              <topic id>              see `protocol.verified_versions`
 
 A row is a dataclass, each of its fields an attribute of the same name. Integers, strings and

@@ -1,4 +1,4 @@
-"""Topics and partitions of the registry, read as a whole or by the change feed.
+"""Topics, partitions and client quotas of the registry, read as a whole or by the change feed.
 
 Topics are read before partitions, since a creation writes them the other way round: a topic that is
 seen has its partitions. Concurrent changes are in the feed, from the version read before.
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
+from logstore.formats.quota_row import QUOTAS_CHANGED, Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.protocol.changes import read_feed
 from logstore.protocol.metadata import read_partition_row, read_partition_rows
+from logstore.protocol.quotas import read_quotas
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
 
 ROWS_READ_ONE_BY_ONE_MAX = 600
@@ -27,13 +29,16 @@ class RegistryUpdate:
     topics: Mapping[str, TopicRow | None]
     partitions: Mapping[TopicPartition, PartitionRow | None]
     is_everything: bool = False
+    quotas: Quotas | None = None
+    """All of them; None: they were not read."""
 
 
 def read_everything() -> Steps[RegistryUpdate]:
     feed = yield from read_feed()
     topics = {name: _live(TopicRow.of(row)) for name, row in (yield QueryRows(TOPIC))}
     partitions = dict((yield from read_partition_rows()))
-    return RegistryUpdate(feed.version, topics, partitions, is_everything=True)
+    quotas = yield from read_quotas()
+    return RegistryUpdate(feed.version, topics, partitions, is_everything=True, quotas=quotas)
 
 
 def read_update(version: int) -> Steps[RegistryUpdate | None]:
@@ -50,7 +55,10 @@ def read_update(version: int) -> Steps[RegistryUpdate | None]:
 def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[RegistryUpdate]:
     topics: dict[str, TopicRow | None] = {}
     wanted: dict[TopicPartition, None] = {}
+    quotas = (yield from read_quotas()) if QUOTAS_CHANGED in changes else None
     for change in changes:
+        if change == QUOTAS_CHANGED:
+            continue
         if change.partition >= 0:
             wanted[TopicPartition(change.topic_id, change.partition)] = None
         elif change.topic not in topics:
@@ -73,7 +81,7 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
         if isinstance(outcome, LogstoreError):
             raise outcome
         partitions[key] = outcome
-    return RegistryUpdate(version, topics, partitions)
+    return RegistryUpdate(version, topics, partitions, quotas=quotas)
 
 
 def _live(topic: TopicRow) -> TopicRow | None:

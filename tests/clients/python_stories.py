@@ -57,6 +57,27 @@ def kafka_python_times(bootstrap: str) -> None:
     consumer.close()
 
 
+def kafka_python_quota(bootstrap: str) -> None:
+    """Its client id has a quota of 20,000 bytes a second, each way."""
+    mine = {"bootstrap_servers": bootstrap, "client_id": "kp-limited"}
+    producer = kafka.KafkaProducer(**mine)
+    for _ in range(7):
+        producer.send("kp-limited", value=b"v" * 40_000, partition=0).get(DEADLINE_S)
+    throttled_ms = producer.metrics()["producer-metrics"]["throttle-time-max"]
+    assert throttled_ms > 0, producer.metrics()
+    producer.close()
+    consumer = kafka.KafkaConsumer(**mine, group_id=None, auto_offset_reset="earliest")
+    consumer.assign([kafka.TopicPartition("kp-limited", 0)])
+    count = 0
+    while count < 7:
+        polled = consumer.poll(timeout_ms=POLL_MS)
+        assert polled, f"only {count} came"
+        count += sum(map(len, polled.values()))
+    throttled_ms = consumer.metrics()["consumer-metrics"]["throttle-time-max"]
+    assert throttled_ms > 0, consumer.metrics()
+    consumer.close()
+
+
 def aiokafka_topics(bootstrap: str) -> None:
     async def story() -> None:
         admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)
@@ -125,6 +146,7 @@ STORIES = {
     for story in (
         kafka_python_topics,
         kafka_python_times,
+        kafka_python_quota,
         aiokafka_topics,
         aiokafka_subscribes,
         aiokafka_restart,

@@ -42,6 +42,7 @@ APIS = (
     (46, "list_partition_reassignments", "ListPartitionReassignments", 0, 0, 0, ()),
     (47, "offset_delete", "OffsetDelete", 0, 0, None, ()),
     (48, "describe_client_quotas", "DescribeClientQuotas", 0, 1, 1, ()),
+    (49, "alter_client_quotas", "AlterClientQuotas", 0, 1, 1, ()),
     (50, "describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0, ()),
     (55, "describe_quorum", "DescribeQuorum", 0, 2, 0, ()),
     (60, "describe_cluster", "DescribeCluster", 0, 2, 0, ()),
