@@ -38,6 +38,7 @@ SKIP_REASONS = {
     "Delta's jars need Maven, once": "a machine without Maven has no way to them",
     "Spark Connect needs a package index, once": "its client's packages are not ours to install",
     "a bucket needs versitygw and DynamoDB Local": "their own tests say what they need",
+    "the release before needs a checkout with its commit": "its source is unpacked from git",
     "the native codec is not built here": "it needs a C compiler; its twin in Python is tested",
     "Terraform and a mirror of its AWS provider are not here": "a provider is 700 MB, and its "
     "registry is reached from few machines",

@@ -25,6 +25,7 @@ from broker.answers.topic_rules import TopicRules
 from logstore.epoch.leader import AlreadyAdopted, CopyFrom, Leader, NotLeading
 from logstore.epoch.log import Topic
 from logstore.errors import Fenced, LogstoreError, Unavailable
+from logstore.formats.levels import A_SINK, SINK_LEVEL
 from logstore.formats.staged_object import StagedIndex, StagedRange, StagedRef
 from logstore.formats.staging_keys import SinkBatch
 from logstore.formats.topic_partition import TopicPartition
@@ -108,9 +109,12 @@ class ManifestCopy:
 
     async def _adopt(self, kept: KeptManifest) -> None:
         await self._judge(kept.read)
-        if self._left() and self.broker.log.writer.is_full:
+        writer = self.broker.log.writer
+        # A driver that saw the level finalized may ask before this broker has heard of it: BUSY.
+        why = FULL if writer.is_full else writer.why_not_written(SINK_LEVEL, A_SINK)
+        if why is not None:
             for one in self._left():
-                one.refuse(AdoptOutcome.BUSY, FULL)
+                one.refuse(AdoptOutcome.BUSY, why)
         if self._left():
             async with self.broker.adoptions:
                 try:

@@ -48,6 +48,8 @@ BUILD = _gauge("build_info", "1; the version is in the label", "version")
 STATE = _gauge("broker_state", "1 for the state it is in, 0 for the others", "state")
 READY = _gauge("ready", "1 while /readyz answers 200")
 EPOCH = _gauge("broker_epoch", "Number of this start of the broker")
+LEVEL = _gauge("format_level", "Finalized format level, as far as this broker has heard of it")
+LEVEL_MAX = _gauge("format_level_max", "Highest format level that this broker reads")
 LOOP_LAG = _histogram("loop_lag_seconds", "How late a beat of the event loop came, every 0.5 s")
 LOOP_HOLDS = _counter(
     "loop_holds", "Steps of requests that held the event loop for longer than 20 ms", "api"

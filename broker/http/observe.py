@@ -219,6 +219,8 @@ def _history(history: History) -> list[Reading]:
 def _cluster(watched: Observed, status: ServingStatus) -> list[Reading]:
     log, peers = watched.broker.log, watched.peers
     return [
+        _one(m.LEVEL, log.format_level),
+        _one(m.LEVEL_MAX, log.me.level_max),
         _one(m.BROKERS, len(log.live_brokers())),
         _one(m.READ_LEASE, status.has_read_lease),
         _one(m.TOPICS, len(log.topics)),

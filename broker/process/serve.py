@@ -42,7 +42,6 @@ from logstore.config.compaction_interval import parse_every
 from logstore.epoch.log import FlushSettings, LogSettings
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
-from logstore.formats.cluster_row import FORMAT_LEVEL
 from logstore.ports.clock import SystemClock
 from logstore.reading.history import HistorySettings
 from logstore.wiring.open import OpenLog, open_log
@@ -189,7 +188,7 @@ async def _serve_log(
             if compaction is not None:
                 compaction.watch(serving.controller)
             has_started()
-            _log_start(settings, opened)
+            _log_start(settings, opened, serving.broker.log.format_level)
             collector.begin(asyncio.get_running_loop())
 
         return await live_until_stopped(
@@ -218,11 +217,11 @@ async def _serve_log(
         taken.lock.release()
 
 
-def _log_start(settings: ServeSettings, opened: OpenLog) -> None:
+def _log_start(settings: ServeSettings, opened: OpenLog, level: int) -> None:
     """Not before the broker serves: of a start that is refused its reason is the one line."""
     registry = opened.identity.registry
     version = installed_version()
-    values = start_values(version, FORMAT_LEVEL, settings.url, registry, settings.settings)
+    values = start_values(version, level, settings.url, registry, settings.settings)
     logger.info(TEXT_AT_START, *values)
 
 

@@ -27,10 +27,10 @@ from logstore.compaction.cut import TableTopic
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
-from logstore.formats.cluster_row import FORMAT_LEVEL
 from logstore.formats.compaction_row import COMPACTION, CompactionRow, RunStatus
 from logstore.formats.keys import CHAINS, chain_prefix
 from logstore.formats.lease_row import LEASE, LeaseRow
+from logstore.formats.levels import NEWEST_LEVEL
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment import decode_header
 from logstore.formats.topic_partition import TopicPartition
@@ -100,7 +100,7 @@ class FactCollector:
         live = {one.broker for one in brokers if one.is_advancing}
         return Facts(
             version=version,
-            known_level=FORMAT_LEVEL,
+            known_level=NEWEST_LEVEL,
             log_level=cluster.format_level,
             store=log.location.url,
             registry=log.identity.registry,
@@ -260,6 +260,8 @@ def _brokers(
             row.put_age_ms,
             led[broker],
             unreached.get(broker),
+            row.version,
+            row.level_max,
         )
         for broker, row in sorted(after.brokers.items())
     ]

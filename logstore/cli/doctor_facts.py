@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainStatus
+from logstore.formats.levels import OLDEST_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,9 @@ class BrokerFacts:
     """Partitions whose rows name it."""
     unreachable: str | None = None
     """Why its address was not reached; None: it was, or nothing was asked."""
+    version: str = ""
+    level_max: int = OLDEST_LEVEL
+    """Highest format level that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

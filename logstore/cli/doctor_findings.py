@@ -172,10 +172,19 @@ def _clocks(facts: Facts) -> Iterator[Diagnosis]:
 
 def _levels(facts: Facts) -> Iterator[Diagnosis]:
     levels = f"log={facts.log_level} this version={facts.known_level}"
+    live = [one for one in facts.brokers if _is_live(one)]
+    for one in live:
+        if one.level_max < facts.log_level:
+            text = f"broker {one.broker} reads levels up to {one.level_max} alone: {levels}"
+            yield _broken("format", text, f"stop it, and start it with version {facts.version}")
     if facts.log_level > facts.known_level:
         yield _broken("format", f"the log is newer: {levels}", "use a newer version")
-    else:
-        yield _fine("format", f"level {levels} version={facts.version}")
+        return
+    brokers = ", ".join(sorted({one.version or "0.1.0 or older" for one in live}))
+    text = f"level {levels} version={facts.version} brokers={brokers or 'none'}"
+    if facts.log_level < facts.known_level:
+        text += "; to finalize the next level: logstore upgrade"
+    yield _fine("format", text)
 
 
 def _trimming(facts: Facts) -> Iterator[Diagnosis]:

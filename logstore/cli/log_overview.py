@@ -17,7 +17,14 @@ from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.chain_state import EpochKey
-from logstore.formats.keys import CHAINS, CHECKPOINTS, CLUSTER_KEY, checkpoint_key, segment_key
+from logstore.formats.keys import (
+    CHAINS,
+    CHECKPOINTS,
+    CLUSTER_KEY,
+    LEVELS,
+    checkpoint_key,
+    segment_key,
+)
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS
@@ -32,7 +39,7 @@ from logstore.protocol.walk import read_checkpoint
 from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 
-FOLDERS = (CLUSTER_KEY, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
+FOLDERS = (CLUSTER_KEY, LEVELS, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def run_once(session: Session, by: str) -> None:
 
 def _work(session: Session) -> None:
     ports, options = session.ports, session.options
+    ports.reader.format_level()  # refuses a newer log
     session.step("earlier runs")
     earlier = ports.rows.perform(close_earlier(session.run, ports.clock.now_ms()))
     closed = earlier.closed

@@ -21,6 +21,7 @@ from logstore.formats.index_rows import (
     max_timestamp_below,
     row_at,
 )
+from logstore.formats.levels import A_SINK, SINK_LEVEL
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState, ProducedBatch, Sink
 from logstore.formats.segment import AdoptEnd
@@ -327,9 +328,12 @@ class Leader:
 
         `batches_done` is what `judge_sink` has just said. All of `part` is copied at once: a
         segment that is frozen in between would part the records from the memory of them. Raises
-        `Fenced`.
+        `Fenced`, or `Retryable` where the cluster's format level has no sinks yet.
         """
         writer = self._writer
+        too_low = writer.why_not_written(SINK_LEVEL, A_SINK)
+        if too_low is not None:
+            raise Retryable(too_low)
         builder = writer.open_segment(sum(len(records) for records, _ in part))
         first = last = -1
         for number, (records, header) in enumerate(part):

@@ -200,6 +200,7 @@ class Log:
         finally:
             beating.cancel()
         log = Log(runner, me, started, heartbeats, settings, tasks, opened)
+        log._note_level(started.update)
         changes = log._catalog.apply(started.update)
         log._leading.lead_recovered(started.recovered)
         log._follow_up(changes)
@@ -243,6 +244,11 @@ class Log:
     def feed_version(self) -> int:
         """How many changes of the registry's feed are known here: the last one's number."""
         return self._catalog.version
+
+    @property
+    def format_level(self) -> int:
+        """The finalized format level, as far as it is known here."""
+        return self.writer.format_level
 
     @property
     def claim_count(self) -> int:
@@ -294,7 +300,16 @@ class Log:
         """A copy of another broker's chain as far as it is followed here, to be read on."""
         return self._followers.chain_state(epoch)
 
+    def _note_level(self, update: RegistryUpdate) -> None:
+        """Follow the finalized format level, which only goes up."""
+        if update.format_level is None:
+            return
+        self.writer.format_level = max(self.writer.format_level, update.format_level)
+        if self.writer.format_level > self.me.level_max:
+            self.writer.stop()  # the next start says why, and is refused
+
     def _on_update(self, update: RegistryUpdate) -> None:
+        self._note_level(update)
         rows = update.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours

@@ -25,6 +25,7 @@ from logstore.formats.leadership_payload import (
     encode_chunks,
     encode_inline,
 )
+from logstore.formats.levels import OLDEST_LEVEL, why_not_written
 from logstore.formats.partition_state import PartitionState, encode_state
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import Arena, ArenaPool, FrozenSegment, SegmentBuilder
@@ -94,6 +95,8 @@ class ChainWriter:
         self.chain = chain
         self.appenders: dict[EpochKey, Appender] = {}
         self.fenced = asyncio.Event()
+        self.format_level = OLDEST_LEVEL
+        """The finalized one, as far as it is known here: nothing above it is begun."""
         self.segment_count = 0
         self.stored_bytes = 0
         self.commit_times = Histogram()
@@ -172,6 +175,10 @@ class ChainWriter:
         return self.backlog_bytes >= self._settings.backlog_bytes_max
 
     # Appending
+
+    def why_not_written(self, level: int, what: str) -> str | None:
+        """Why a form of `level` is not written in this cluster; None: it is."""
+        return why_not_written(self.format_level, level, what)
 
     def created_ms_for(self, length: int) -> int:
         """Chain time of the segment that a batch of `length` bytes goes into: `open_segment`'s."""

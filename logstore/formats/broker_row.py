@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-from logstore.formats.row_fields import NUMBERS, Form, decode_row, encode_row
+from logstore.formats.levels import OLDEST_LEVEL
+from logstore.formats.row_fields import (
+    NUMBERS,
+    OPTIONAL_INT,
+    OPTIONAL_TEXT,
+    Form,
+    decode_row,
+    encode_row,
+)
 from logstore.ports.registry import Row
 
 BROKER = "broker"
@@ -56,6 +64,11 @@ class BrokerRow:
     followed: Annotated[tuple[int, ...], NUMBERS] = ()
     """Chains of other brokers whose tail it has seen lately, and can serve consumers from."""
     listeners: Annotated[Mapping[str, Address], _LISTENERS] = field(default_factory=dict)
+    version: Annotated[str, OPTIONAL_TEXT] = ""
+    """Of its logstore; empty: 0.1.0 or earlier, which did not say."""
+    level_min: Annotated[int, OPTIONAL_INT] = OLDEST_LEVEL
+    level_max: Annotated[int, OPTIONAL_INT] = OLDEST_LEVEL
+    """Format levels that it reads, and can write: from and to (`formats.levels`)."""
 
     def row(self) -> Row:
         return encode_row(self)

@@ -7,12 +7,12 @@ from logstore.formats.row_fields import ID, decode_row, encode_row
 from logstore.ports.registry import Row
 
 CLUSTER = "cluster"
-FORMAT_LEVEL = 1
-"""Formats this version can write; a cluster whose row says more is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
+    """`format_level` is the finalized one (`formats.levels`). It only goes up."""
+
     cluster_id: Annotated[bytes, ID]
     next_epoch: int
     format_level: int

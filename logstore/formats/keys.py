@@ -5,6 +5,8 @@ import hashlib
 CLUSTER_KEY = "cluster.json"
 CHAINS = "chains/"
 CHECKPOINTS = "checkpoints/"
+LEVELS = "levels/"
+"""Marks of finalized format levels, one a level (`protocol.upgrade`)."""
 
 
 def _spread(epoch: int) -> str:
@@ -31,3 +33,13 @@ def checkpoint_key(epoch: int, seq: int) -> str:
 def seq_of(key: str) -> int:
     """Of a segment's or a checkpoint's key."""
     return int(key.rpartition("/")[2])
+
+
+def level_key(level: int) -> str:
+    return f"{LEVELS}{level}"
+
+
+def level_of_key(key: str) -> int | None:
+    """The level of a mark's key; None for any other."""
+    digits = key.removeprefix(LEVELS)
+    return int(digits) if digits.isascii() and digits.isdigit() else None

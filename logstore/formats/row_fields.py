@@ -132,6 +132,7 @@ JSON_TEXTS = Form(str, lambda texts: json.dumps(dict(texts), sort_keys=True), _t
 OPTIONAL_TEXTS = JSON_TEXTS._replace(is_kept=False)
 """The same, left out while there are none."""
 
+OPTIONAL_TEXT = Form(str, _same, _same, is_kept=False)
 OPTIONAL_INT = Form(int, _same, _same, is_kept=False)
 """Left out while it has its default."""
 

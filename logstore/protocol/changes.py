@@ -44,5 +44,19 @@ def publish(changes: Sequence[FeedChange]) -> Steps[None]:
         yield BackOff(attempt)
 
 
+def begin_feed_again() -> Steps[None]:
+    """Have every watcher read all rows now: a feed of a later version that names no changes."""
+    feed = yield from read_feed()
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            again = FeedRow(version=feed.version + 1)
+            yield PutRow(CHANGE, FEED, again.row(), _as_it_was(feed))
+        except ConditionFailed as failed:
+            feed = FeedRow() if failed.current is None else FeedRow.of(failed.current)
+        else:
+            return
+        yield BackOff(attempt)
+
+
 def _as_it_was(feed: FeedRow) -> list[Condition]:
     return [Comparison("version", "=", feed.version)] if feed.version else [RowAbsent()]

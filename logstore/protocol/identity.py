@@ -1,6 +1,9 @@
 """Identity of a log: cluster.json in the store, and the cluster row in the registry. Created once.
 
-    {"cluster_id": 32 hex digits, "format": 1, "registry": "sqlite:registry.db"}
+    {"cluster_id": 32 hex digits, "format": 2, "registry": "sqlite:registry.db"}
+
+Its format is the format level that the log was created with, and never changes; a level that was
+finalized later is in the cluster row, and in a mark of its own (`protocol.upgrade`).
 
 cluster.json is created before the row, and the row before chain 1 is opened. A row that is missing
 when it is read after that opening was seen means that the registry was lost: nothing is created.
@@ -19,13 +22,15 @@ from logstore.errors import (
     Refused,
     Retryable,
 )
-from logstore.formats.cluster_row import CLUSTER, FORMAT_LEVEL, ClusterRow
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import CLUSTER_KEY, segment_key
+from logstore.formats.levels import NEWEST_LEVEL, check_known
 from logstore.formats.segment import HEADER_BYTES
 from logstore.ports.registry import RowAbsent
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.steps import BackOff, Create, DrawNonce, Get, GetRow, PutRow, Steps, retried
 from logstore.protocol.walk import get_retrying
+from logstore.version import VERSION
 
 FIRST_EPOCH = 1
 ATTEMPTS_MAX = 5
@@ -36,12 +41,14 @@ class Identity:
     cluster_id: bytes
     registry: str
     """Registry URL as every reader finds it, never with credentials."""
+    format_level: int = NEWEST_LEVEL
+    """That of its creation."""
 
 
 def encode_identity(identity: Identity) -> bytes:
     fields = {
         "cluster_id": identity.cluster_id.hex(),
-        "format": FORMAT_LEVEL,
+        "format": identity.format_level,
         "registry": identity.registry,
     }
     return json.dumps(fields, sort_keys=True).encode() + b"\n"
@@ -52,14 +59,10 @@ def decode_identity(data: bytes) -> Identity:
     try:
         fields = json.loads(data)
         level = int(fields["format"])
-        identity = Identity(bytes.fromhex(fields["cluster_id"]), str(fields["registry"]))
+        identity = Identity(bytes.fromhex(fields["cluster_id"]), str(fields["registry"]), level)
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{CLUSTER_KEY} cannot be read: {error}; is this a log's URL?") from error
-    if level > FORMAT_LEVEL:
-        raise Refused(
-            f"the log was written by a newer logstore: format={level} known={FORMAT_LEVEL}; "
-            "upgrade this one"
-        )
+    check_known(level, VERSION)
     if len(identity.cluster_id) != 16:
         raise Corrupt(f"{CLUSTER_KEY} holds no cluster id")
     return identity
@@ -86,11 +89,7 @@ def ensure_identity(registry: str) -> Steps[Identity]:
     if (yield GetRow(CLUSTER, CLUSTER)) is None:
         yield from _put_row(identity)
     cluster = yield from read_cluster(identity.cluster_id)
-    if cluster.format_level > FORMAT_LEVEL:
-        raise Refused(
-            f"the cluster writes a newer format: level={cluster.format_level} "
-            f"known={FORMAT_LEVEL}; upgrade this broker"
-        )
+    check_known(cluster.format_level, VERSION)
     return identity
 
 
@@ -118,6 +117,6 @@ def _put_row(identity: Identity) -> Steps[None]:
         if (yield GetRow(CLUSTER, CLUSTER)) is not None:
             return  # written since by another broker, which then opened its chain
         raise Refused(f"the log has chains and the registry is empty: {OLD_REGISTRY}")
-    row = ClusterRow(identity.cluster_id, FIRST_EPOCH, FORMAT_LEVEL).row()
+    row = ClusterRow(identity.cluster_id, FIRST_EPOCH, identity.format_level).row()
     with suppress(ConditionFailed):  # another was first; the caller reads whose cluster it is
         yield PutRow(CLUSTER, CLUSTER, row, [RowAbsent()])

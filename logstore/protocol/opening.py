@@ -16,6 +16,9 @@ and the raise, and its chain, which holds nothing, was taken over by that row.
 
 A chain row that is there already for a freshly drawn epoch means the same as that last case.
 
+The format level is read with n, and is a condition of the raise: a broker that cannot read the
+level that was finalized since draws no epoch (`protocol.upgrade` has the other half).
+
 An opening is stamped with the time of the store (`logstore.protocol.believed_time`). A chain's time
 goes on from there, and producers expire by it: with a wall clock that is a day ahead the first
 checkpoint would forget every producer whose state was inherited; with one that is a day behind that
@@ -30,12 +33,14 @@ from logstore.errors import ConditionFailed, Fenced, LogstoreError, Refused
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import checkpoints_prefix, seq_of
+from logstore.formats.levels import NEWEST_LEVEL, check_known
 from logstore.formats.segment import NO_NONCE, SegmentKind
 from logstore.formats.segment_builder import FrozenSegment, bare_header, freeze_bare
 from logstore.ports.registry import Comparison, RowAbsent
 from logstore.protocol.put import KeyTaken, Stored, put_once
 from logstore.protocol.steps import DrawNonce, Gather, GetRow, PutRow, Steps, UpdateRow, Wait
 from logstore.protocol.walk import list_retrying, store_time_retrying
+from logstore.version import VERSION
 
 DRAWS_MAX = 1000
 OLD_REGISTRY = (
@@ -58,25 +63,27 @@ def open_chain(
     *,
     lease_s: float,
     topic_defaults: Mapping[str, str] = MappingProxyType({}),
+    level_max: int = NEWEST_LEVEL,
 ) -> Steps[Opened]:
-    """`topic_defaults` as in the chain's row.
+    """`topic_defaults` as in the chain's row; `level_max`: the highest format level that is read.
 
-    Raises `Refused` when the registry is older than the log.
+    Raises `Refused` when the registry is older than the log, or the log is of a higher level.
     """
     cluster = yield from _first_look(cluster_id)
     for _ in range(DRAWS_MAX):
+        check_known(cluster.format_level, VERSION, level_max)
         epoch = cluster.next_epoch
         opening = yield from _bare(SegmentKind.OPENING, cluster_id, broker, epoch, 0, NO_NONCE)
         put = yield from put_once(epoch, opening)
         if isinstance(put, Stored):
             yield from _put_chain_row(epoch, broker, topic_defaults)
-            if (yield from _raise_row(epoch)):
+            if (yield from _raise_row(cluster)):
                 return Opened(epoch, opening)
-            # We were so slow that another broker has sealed our opening.
+            # A level was finalized; or we were so slow that another broker sealed our opening.
         else:
             yield Wait(lease_s)
             if (yield from read_cluster(cluster_id)).next_epoch == epoch:
-                yield from _bury(cluster_id, broker, epoch, put)
+                yield from _bury(cluster, broker, put)
         cluster = yield from read_cluster(cluster_id)
     raise Refused(
         f"no broker epoch could be drawn: other brokers took each of {DRAWS_MAX}; start fewer at a "
@@ -107,14 +114,17 @@ def read_cluster(cluster_id: bytes) -> Steps[ClusterRow]:
     return cluster
 
 
-def _raise_row(epoch: int) -> Steps[bool]:
-    """Whether it was this call that raised the row from `epoch`."""
+def _raise_row(seen: ClusterRow) -> Steps[bool]:
+    """Whether it was this call that raised the row from its next epoch."""
     try:
         yield UpdateRow(
             CLUSTER,
             CLUSTER,
-            {"next_epoch": epoch + 1},
-            [Comparison("next_epoch", "=", epoch)],
+            {"next_epoch": seen.next_epoch + 1},
+            [
+                Comparison("next_epoch", "=", seen.next_epoch),
+                Comparison("format_level", "=", seen.format_level),
+            ],
         )
     except ConditionFailed:
         return False
@@ -135,9 +145,9 @@ def _put_chain_row(epoch: int, broker: int, topic_defaults: Mapping[str, str]) -
         raise Refused(f"chain {epoch} has a row already: {OLD_REGISTRY}") from failed
 
 
-def _bury(cluster_id: bytes, broker: int, epoch: int, opening: KeyTaken) -> Steps[None]:
+def _bury(cluster: ClusterRow, broker: int, opening: KeyTaken) -> Steps[None]:
     """Seal the chain of an opening whose maker is gone, and raise the row past it."""
-    header = opening.header
+    cluster_id, epoch, header = cluster.cluster_id, cluster.next_epoch, opening.header
     if header is None or header.cluster_id != cluster_id or header.kind is not SegmentKind.OPENING:
         raise Refused(
             f"chain {epoch} does not begin with an opening of this cluster; {OLD_REGISTRY}"
@@ -154,7 +164,7 @@ def _bury(cluster_id: bytes, broker: int, epoch: int, opening: KeyTaken) -> Step
         yield from _refuse_unless_drawn(cluster_id, epoch, "segments")
         return
     # If another broker sealed it first the row has moved, which is sufficient.
-    yield from _raise_row(epoch)
+    yield from _raise_row(cluster)
 
 
 def _refuse_unless_drawn(cluster_id: bytes, epoch: int, what: str) -> Steps[None]:

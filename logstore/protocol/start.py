@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from logstore.errors import ConditionFailed, Refused
 from logstore.formats.broker_row import BROKER, Address, BrokerRow, BrokerStatus
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
+from logstore.formats.levels import NEWEST_LEVEL, OLDEST_LEVEL
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Comparison, Condition, RowAbsent
@@ -36,6 +37,7 @@ from logstore.protocol.topics import (
     forget_deleted,
 )
 from logstore.protocol.view import RegistryUpdate, read_everything
+from logstore.version import VERSION
 
 LEASE_S = 3.0
 WATCHES_PER_LEASE = 6
@@ -57,6 +59,8 @@ class BrokerInfo:
     listeners: Mapping[str, Address] = field(default_factory=dict)
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """Not in that row but in its chain's: of a partition's leader, also after its end."""
+    version: str = VERSION
+    level_max: int = NEWEST_LEVEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,11 @@ def start(cluster_id: bytes, me: BrokerInfo) -> Steps[Started]:
 def begin(cluster_id: bytes, me: BrokerInfo) -> Steps[Begun]:
     predecessor = yield from _watch_predecessor(me)
     opened = yield from open_chain(
-        cluster_id, me.broker, lease_s=LEASE_S, topic_defaults=me.topic_defaults
+        cluster_id,
+        me.broker,
+        lease_s=LEASE_S,
+        topic_defaults=me.topic_defaults,
+        level_max=me.level_max,
     )
     heartbeat = yield from _put_broker_row(me, opened.epoch, predecessor)
     return Begun(opened, heartbeat)
@@ -144,6 +152,9 @@ def _put_broker_row(me: BrokerInfo, epoch: int, predecessor: BrokerRow | None) -
         rack=me.rack,
         lock=me.lock,
         listeners=me.listeners,
+        version=me.version,
+        level_min=OLDEST_LEVEL,
+        level_max=me.level_max,
     ).row()
     conditions: list[Condition] = [RowAbsent()]
     if predecessor is not None:

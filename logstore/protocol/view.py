@@ -1,13 +1,16 @@
 """Topics, partitions and client quotas of the registry, read as a whole or by the change feed.
 
 Topics are read before partitions, since a creation writes them the other way round: a topic that is
-seen has its partitions. Concurrent changes are in the feed, from the version read before.
+seen has its partitions. Concurrent changes are in the feed, from the version read before. The
+finalized format level comes with all rows: it is raised seldom, and who learns of it late goes on
+to write what every version reads.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
+from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.quota_row import QUOTAS_CHANGED, Quotas
@@ -31,14 +34,30 @@ class RegistryUpdate:
     is_everything: bool = False
     quotas: Quotas | None = None
     """All of them; None: they were not read."""
+    format_level: int | None = None
+    """The finalized one; None: it was not read."""
 
 
 def read_everything() -> Steps[RegistryUpdate]:
     feed = yield from read_feed()
+    level = yield from read_level()
     topics = {name: _live(TopicRow.of(row)) for name, row in (yield QueryRows(TOPIC))}
     partitions = dict((yield from read_partition_rows()))
     quotas = yield from read_quotas()
-    return RegistryUpdate(feed.version, topics, partitions, is_everything=True, quotas=quotas)
+    return RegistryUpdate(
+        feed.version,
+        topics,
+        partitions,
+        is_everything=True,
+        quotas=quotas,
+        format_level=level,
+    )
+
+
+def read_level() -> Steps[int | None]:
+    """The finalized format level; None without a cluster row."""
+    row = yield GetRow(CLUSTER, CLUSTER)
+    return None if row is None else ClusterRow.of(row).format_level
 
 
 def read_update(version: int) -> Steps[RegistryUpdate | None]:

@@ -241,6 +241,7 @@ class LogMetadata:
 
     def _read_registry(self) -> None:
         reader = self._log()
+        reader.format_level()  # refuses a newer log
         # Before the rows: what changes while they are read is looked at again.
         self._feed_version = reader.feed().version
         known = reader.topics()

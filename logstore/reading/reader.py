@@ -16,6 +16,7 @@ from logstore.formats.chain_state import EpochKey, EpochRange, SegmentSpan
 from logstore.formats.feed_row import FeedRow
 from logstore.formats.index_rows import find_offset, row_at
 from logstore.formats.keys import segment_key
+from logstore.formats.levels import OLDEST_LEVEL, check_known
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment import (
     HEADER_BYTES,
@@ -49,6 +50,7 @@ from logstore.protocol.split_offsets import (
     ends_in_checkpoints,
 )
 from logstore.protocol.steps import Steps
+from logstore.protocol.view import read_level
 from logstore.protocol.walk import get_retrying
 from logstore.protocol.witnesses import TopicFate, read_fates
 from logstore.reading.followed_chains import FollowedChains
@@ -56,6 +58,7 @@ from logstore.reading.layout import ChainLayout, LayoutBuilder
 from logstore.reading.layout_steps import add_checkpoint
 from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.time_lookups import TimeLookup, offsets_for_time
+from logstore.version import VERSION
 from logstore.wiring.open import ReadableLog
 
 __all__ = ["BelowTrimPoint", "LogReader", "PartitionView", "inherited_configs"]
@@ -100,6 +103,17 @@ class LogReader:
     @property
     def cluster_id(self) -> bytes:
         return self._log.identity.cluster_id
+
+    def format_level(self) -> int:
+        """The finalized format level.
+
+        Raises `Refused` where the cluster may write forms that this version does not read.
+        """
+        level = self._log.runner.run(read_level())
+        if level is None:  # the registry is empty, which others report
+            return OLDEST_LEVEL
+        check_known(level, VERSION)
+        return level
 
     def topics(self) -> dict[str, TopicRow]:
         """Topics that are live, by name."""

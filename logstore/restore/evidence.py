@@ -17,6 +17,7 @@ from logstore.formats.keys import (
     checkpoint_key,
     segment_key,
 )
+from logstore.formats.levels import OLDEST_LEVEL, SINK_LEVEL
 from logstore.formats.segment import HEADER_BYTES, Header, SegmentKind, decode_header
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
@@ -95,6 +96,8 @@ class Evidence:
     gone: Mapping[EpochKey, int]
     deleted_below: Mapping[TopicPartition, int] = field(default_factory=dict)
     torn: str = ""
+    format_level: int = OLDEST_LEVEL
+    """The lowest that has every form which its state needs."""
 
 
 async def list_chains(keys_below: KeysBelow) -> dict[int, Listed]:
@@ -271,7 +274,13 @@ def evidence_of(listed: Listed, read: ReadChain) -> Steps[Evidence]:
         gone=gone,
         deleted_below=dict(state.deleted_below),
         torn=torn,
+        format_level=_level_of(state),
     )
+
+
+def _level_of(state: ChainState) -> int:
+    knows_sinks = any(one.state.sinks for one in state.epoch_ranges.values())
+    return SINK_LEVEL if knows_sinks else OLDEST_LEVEL
 
 
 def _trim_point(state: ChainState, listed: Listed) -> tuple[int, str]:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import Corrupt
 from logstore.formats.chain_row import ChainRow, ChainStatus
-from logstore.formats.cluster_row import FORMAT_LEVEL, ClusterRow
+from logstore.formats.cluster_row import ClusterRow
+from logstore.formats.levels import OLDEST_LEVEL
 from logstore.formats.partition_row import NO_BROKER, EpochEntry, PartitionRow, StartReason
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
@@ -81,12 +82,13 @@ def plan_rows(
     *,
     chains_left_out: Collection[int] = (),
     holes_deleted: bool = False,
+    known_level: int = OLDEST_LEVEL,
 ) -> RegistryRows:
-    """The rows to write. Raises `Refused` or `Corrupt` if they cannot be determined.
+    """The rows to write, of `known_level` or above. Raises `Refused` or `Corrupt`.
 
-    `names` are of topics whose rows are lost, by id, as given by a person; `records` of all topics
-    that have any. Where chains contradict each other, `chains_left_out` do not count. With
-    `holes_deleted`, offsets that no chain holds between two leaderships are below log start.
+    `names` are of topics whose rows are lost, by id; `records` of all topics that have any. Where
+    chains contradict each other, `chains_left_out` do not count; with `holes_deleted`, offsets that
+    no chain holds between two leaderships are below log start.
     """
     _check_same_moment(chains, old)
     broker_of_chain = {chain.epoch: chain.broker for chain in chains}
@@ -106,14 +108,13 @@ def plan_rows(
         )
         for partition, leads in leads_of.items()
     }
-    all_leads = {partition: leads.kept for partition, leads in settled.items()}
+    all_leads = {key: leads.kept for key, leads in settled.items()}
     starts = {
-        partition: _log_start(partition, one, old, snapshots.get(partition[0]))
-        for partition, one in settled.items()
+        key: _log_start(key, leads, old, snapshots.get(key[0])) for key, leads in settled.items()
     }
     topics = plan_topics(old.topics, _led(all_leads, starts), records or {}, names or {})
     planned = RegistryRows(
-        cluster=_cluster(cluster_id, chains, old.cluster),
+        cluster=_cluster(cluster_id, chains, old.cluster, known_level),
         chains={chain.epoch: _chain(chain, old.chains.get(chain.epoch)) for chain in chains},
         topics=topics.rows,
         partitions=_of_topics(old.partitions, topics.rows, records or {}),
@@ -216,11 +217,19 @@ def _check_torn(
             raise torn_chain(chain.epoch, chain.torn)
 
 
-def _cluster(cluster_id: bytes, chains: Sequence[Evidence], old: ClusterRow | None) -> ClusterRow:
+def _cluster(
+    cluster_id: bytes, chains: Sequence[Evidence], old: ClusterRow | None, known_level: int
+) -> ClusterRow:
+    """Its format level is never below a form that is stored: what is older could not read it."""
     above = 1 + max((chain.epoch for chain in chains), default=0)
+    level = max([known_level, *(chain.format_level for chain in chains)])
     if old is None:
-        return ClusterRow(cluster_id, above, FORMAT_LEVEL)
-    return replace(old, next_epoch=max(old.next_epoch, above))
+        return ClusterRow(cluster_id, above, level)
+    return replace(
+        old,
+        next_epoch=max(old.next_epoch, above),
+        format_level=max(old.format_level, level),
+    )
 
 
 def _chain(chain: Evidence, old: ChainRow | None) -> ChainRow:

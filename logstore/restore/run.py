@@ -26,6 +26,7 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import checkpoint_key
+from logstore.formats.levels import OLDEST_LEVEL, check_known
 from logstore.formats.partition_row import (
     NO_BROKER,
     PartitionRow,
@@ -41,6 +42,7 @@ from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
 from logstore.ports.registry import Comparison, Row, RowAbsent
+from logstore.protocol.identity import read_identity
 from logstore.protocol.metadata import read_table_rows
 from logstore.protocol.put import create_settled
 from logstore.protocol.seal import seal_at_end
@@ -55,6 +57,7 @@ from logstore.protocol.steps import (
     Wait,
 )
 from logstore.protocol.topics import put_record
+from logstore.protocol.upgrade import read_marked_level
 from logstore.protocol.walk import read_front
 from logstore.restore.evidence import (
     Evidence,
@@ -82,6 +85,7 @@ from logstore.restore.plan import LeftOut, RegistryRows, check_end, check_known_
 from logstore.restore.taking_back import TrashQueries
 from logstore.restore.topics import RESTORED, Records
 from logstore.runners.step_runner import StepRunner
+from logstore.version import VERSION
 
 WATCH_S = 6.0
 """Twice the term of a broker's lease."""
@@ -228,6 +232,7 @@ async def _restore(
         records,
         chains_left_out=chains_left_out,
         holes_deleted=holes_deleted,
+        known_level=await runner.run(_read_known_level()),
     )
     done.left_out = planned.left_out
     done.lost_topics = {
@@ -248,6 +253,15 @@ def _check_openings(listed: Collection[int]) -> None:
             f"nothing is there of chains {missing[:10]}; put their files back first",
             [prefix for epoch in missing for prefix in prefixes_of_chain(epoch)],
         )
+
+
+def _read_known_level() -> Steps[int]:
+    """The format level that the store says, whatever the registry knows. Raises `Refused`."""
+    identity = yield from read_identity()
+    level = OLDEST_LEVEL if identity is None else identity.format_level
+    level = yield from read_marked_level(level)
+    check_known(level, VERSION)
+    return level
 
 
 def _read_rows(cluster_id: bytes) -> Steps[RegistryRows]:

@@ -9,8 +9,10 @@ import secrets
 from collections.abc import Sequence
 from functools import cache
 
-from logstore.errors import Invalid, Refused
+from logstore.errors import Invalid, Refused, Unavailable
+from logstore.formats.levels import A_SINK, SINK_LEVEL, why_not_written
 from logstore.ports.clock import SystemClock, blocking_sleep_s
+from logstore.reading.reader import LogReader
 from logstore.reading.tasks import Storage
 from logstore.retry import RetryDelays, retry
 from logstore.runners.retrying import RetryingStore
@@ -18,7 +20,7 @@ from logstore.staging.brokers import BrokerAddress, Brokers
 from logstore.staging.commit import BatchCommitter
 from logstore.staging.manifests import Manifests
 from logstore.staging.topics import SinkTopic, describe_topics
-from logstore.wiring.open import identity_in, open_objects
+from logstore.wiring.open import identity_in, open_objects, open_readable
 from spark_source.group_commit import addresses_of, registered_brokers
 
 TOPICS_AGE_S_MAX = 1.0
@@ -38,6 +40,8 @@ class OpenSink:
     """Ports of one log in one process; made once, by `open_sink`."""
 
     def __init__(self, url: str, storage: Storage, bootstrap: str) -> None:
+        self._url, self._storage = url, storage
+        self._has_level = False
         self.clock = SystemClock()
         self.rng = random.Random()
         self.store = RetryingStore(open_objects(url, dict(storage)), self.rng)
@@ -79,6 +83,27 @@ class OpenSink:
         names = None if name is None else [name]
         delays = RetryDelays(deadline_s=AWAY_S_MAX)
         return retry(lambda: describe_topics(self.brokers, names), delays, self.rng)
+
+    def check_level(self) -> None:
+        """Raises `Refused` where the cluster's format level has no sinks yet.
+
+        Asked of the registry until it has: nothing lowers a level. Where that cannot be read,
+        leaders say it at the commit.
+        """
+        if self._has_level:
+            return
+        try:
+            log = open_readable(self._url, dict(self._storage))
+            try:
+                level = LogReader(log).format_level()
+            finally:
+                log.close()
+        except Unavailable:
+            return
+        why = why_not_written(level, SINK_LEVEL, A_SINK)
+        if why is not None:
+            raise Refused(f"{why}; until then write with the option delivery=at-least-once")
+        self._has_level = True
 
     @staticmethod
     def _find_brokers(url: str, storage: Storage, bootstrap: str) -> Sequence[BrokerAddress]:

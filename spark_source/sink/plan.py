@@ -11,7 +11,7 @@ from logstore.errors import Invalid
 from logstore.staging.topics import SinkTopic
 from spark_source.sink.columns import check_written_columns
 from spark_source.sink.log import open_sink
-from spark_source.sink.options import WriteOptions, parse_write_options
+from spark_source.sink.options import Delivery, WriteOptions, parse_write_options
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,8 @@ def plan_write(
     if parsed.without_effect:
         logger.warning("options without effect: %s", ", ".join(parsed.without_effect))
     log = open_sink(parsed.url, parsed.storage, parsed.bootstrap)
+    if parsed.delivery is Delivery.EXACTLY_ONCE:
+        log.check_level()
     return WritePlan(
         options=parsed,
         columns=columns,

@@ -44,6 +44,10 @@ class _Killed(Exception):
     """Ends a broker where it stands."""
 
 
+VERSION = "0.2.0"
+"""Of its brokers: recorded transcripts do not change with each release."""
+
+
 class WrittenLog:
     """`records` are all that was acknowledged: (offset, timestamp, value) by partition."""
 
@@ -90,7 +94,8 @@ class WrittenLog:
             StoreCounts(),
             tables=self.tables,
         )
-        me = BrokerInfo(broker, "localhost", 9091 + broker, "", f"the lock of {broker}")
+        lock = f"the lock of {broker}"
+        me = BrokerInfo(broker, "localhost", 9091 + broker, "", lock, version=VERSION)
         try:
             async with asyncio.TaskGroup() as tasks:
                 log = await Log.start(opened, me, self._settings, tasks)

@@ -111,7 +111,7 @@ def test_a_newer_format_is_refused_with_the_advice_to_upgrade(log: Path) -> None
     with start_broker(str(log)) as broker:
         line = refusal(broker)
 
-    assert "format=99" in line
+    assert "format_level=99" in line
     assert "upgrade" in line
     replace(log / "cluster.json", mine)
     assert served(log) == VALUES

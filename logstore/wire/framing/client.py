@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Self
 
 from logstore.errors import Invalid, OutcomeUnknown, Retryable
 from logstore.ports.clock import Clock, SystemClock
+from logstore.version import VERSION
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import (
     API_VERSIONS_KEY,
@@ -34,7 +35,7 @@ FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 _READ_BYTES = 256 * 1024
 _CORRELATION_IDS = 1 << 31
 _CLIENT_SOFTWARE = "logstore"
-_CLIENT_VERSION = "0.1.0"
+_CLIENT_VERSION = VERSION
 
 
 class Connection:

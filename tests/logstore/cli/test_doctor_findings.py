@@ -89,6 +89,8 @@ def test_a_healthy_log_has_only_lines_that_are_fine() -> None:
             "byte 9",
         ),
         ({"unreadable": {"tables": "bad crc"}}, "broken", "tables", "bad crc"),
+        ({"log_level": 2}, "broken", "format", "the log is newer"),
+        ({"known_level": 2, "log_level": 2}, "broken", "format", "broker 1 reads levels up to 1"),
     ],
 )
 def test_each_fault_is_found_with_what_to_do(
@@ -108,6 +110,15 @@ def test_a_chain_that_is_held_for_an_hour_or_is_open_is_no_fault() -> None:
         findings = findings_of(replace(HEALTHY, chains=[held]))
         assert is_healthy(findings)
         assert any("1 by data" in one.text for one in findings)
+
+
+def test_versions_of_brokers_and_a_level_that_may_come_are_shown() -> None:
+    brokers = [replace(ALIVE, version="0.2.0", level_max=2), replace(ALIVE, broker=2)]
+    findings = findings_of(replace(HEALTHY, brokers=brokers, known_level=2))
+    assert is_healthy(findings)
+    (line,) = [one.text for one in findings if one.about == "format"]
+    assert "brokers=0.1.0 or older, 0.2.0" in line
+    assert "logstore upgrade" in line
 
 
 def test_what_was_not_looked_at_is_said_and_no_fault() -> None:

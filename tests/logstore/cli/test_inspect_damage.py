@@ -308,7 +308,7 @@ def test_a_log_of_a_newer_format_is_refused_in_one_line(logstore: Command, writt
     answer = logstore("inspect", "--url", written)
 
     assert answer.code == FAILED
-    assert "written by a newer logstore: format=99 known=1; upgrade" in answer.err
+    assert "written by a newer logstore: format_level=99 known=2" in answer.err
     assert answer.err.count("\n") == 1
 
 

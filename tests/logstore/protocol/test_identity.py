@@ -3,12 +3,13 @@
 import pytest
 
 from logstore.errors import Refused
-from logstore.formats.cluster_row import FORMAT_LEVEL, ClusterRow
+from logstore.formats.cluster_row import ClusterRow
+from logstore.formats.levels import NEWEST_LEVEL
 from logstore.protocol.identity import Identity, encode_identity, ensure_identity
 from logstore.testing.scripted import drive
 
 IDENTITY = Identity(b"c" * 16, "sqlite:registry.db")
-WRITTEN = ClusterRow(IDENTITY.cluster_id, 2, FORMAT_LEVEL).row()
+WRITTEN = ClusterRow(IDENTITY.cluster_id, 2, NEWEST_LEVEL).row()
 NO_ROW, OPENING = None, bytes(64)
 
 

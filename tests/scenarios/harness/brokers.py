@@ -3,11 +3,12 @@
 import re
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.scenarios.harness.process import Process
+from tests.scenarios.harness.process import ROOT, Process
 
 LISTENING = r" listening on (127\.0\.0\.1:\d+)"
 START_S = 60.0
@@ -23,12 +24,16 @@ def start_broker(
     more: Sequence[str] = (),
     before: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    source: Path = ROOT,
 ) -> Process:
-    """A broker on `url`; with `launch`, one that may die at a named step (`launch`)."""
+    """A broker on `url`, of the version in `source`.
+
+    With `launch`, one that may die at a named step (`launch`).
+    """
     module = ["tests.scenarios.harness.launch", *launch] if launch else ["broker"]
     arguments = [*module, "--url", url, "--listen", f"127.0.0.1:{port}", *more]
     environment = {"PYTHONFAULTHANDLER": "1", **(environment or {})}
-    return Process(arguments, environment=environment, before=before)
+    return Process(arguments, environment=environment, before=before, source=source)
 
 
 def last_words(broker: Process) -> str:

@@ -19,7 +19,7 @@ from logstore.cli.cluster_calls import Cluster
 from logstore.cli.command import BootstrapAddress
 from tests.scenarios.harness.brokers import START_S, bootstrap_of, last_words, start_broker
 from tests.scenarios.harness.bucket import Bucket
-from tests.scenarios.harness.process import Process
+from tests.scenarios.harness.process import ROOT, Process
 from tests.scenarios.harness.series import Place
 from tests.servers.child import free_port
 
@@ -41,6 +41,8 @@ class Member:
     proxy: Process | None
     ways: dict[Server, Process] = field(default_factory=dict)
     """Swallowers between this broker and a server."""
+    source: Path = ROOT
+    """Of the version that its next start runs."""
     process: Process | None = None
 
 
@@ -81,6 +83,7 @@ class Fleet:
             port=port,
             more=(*place.broker, "--broker", str(member.number), *more, *self.more),
             environment=place.environment,
+            source=member.source,
         )
         self.stack.enter_context(broker)
         bootstrap_of(broker)
@@ -124,8 +127,9 @@ def fleet(
     more: Sequence[str] = (),
     bucket: Bucket | None = None,
     cut_off_from: Collection[Server] = (),
+    source: Path = ROOT,
 ) -> Iterator[Fleet]:
-    """`count` brokers, all up; with `swallowed` each behind a proxy of its own.
+    """`count` brokers of one version, all up; with `swallowed` each behind a proxy of its own.
 
     `cut_off_from`: servers of `bucket` to which each has a proxy of its own too.
     """
@@ -137,7 +141,8 @@ def fleet(
             if swallowed:
                 advertised = free_port(rng)
                 proxy = _swallower(stack, _address(advertised), _address(port))
-            member = members[number] = Member(number, port, advertised, place, proxy)
+            member = Member(number, port, advertised, place, proxy, source=source)
+            members[number] = member
             if cut_off_from:
                 assert bucket is not None, "a directory has no servers"
                 _cut_off(stack, member, bucket, cut_off_from)

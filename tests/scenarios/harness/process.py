@@ -36,8 +36,11 @@ class Process:
         environment: Mapping[str, str] | None = None,
         before: Sequence[str] = (),
         listens: bool = False,
+        source: Path = ROOT,
     ) -> None:
-        """`before` goes in front of the command: a shell that sets limits, for one.
+        """`source` has the packages to run: of this version, or of a release.
+
+        `before` goes in front of the command: a shell that sets limits, for one.
 
         With `listens` the child gets lines by `say`; else its stdin is empty.
         """
@@ -48,7 +51,7 @@ class Process:
         self._news = threading.Condition()
         self._child = subprocess.Popen(
             self.command,
-            cwd=ROOT,
+            cwd=source,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
             stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
