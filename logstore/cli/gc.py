@@ -145,8 +145,8 @@ async def _sweep(log: "OpenLog", tables: "TableQueries", defaults: Mapping[str, 
 
     topics = await log.runner.run(topics_to_sweep(defaults))
     snapshots = {}
-    for topic_id in (await log.runner.run(read_table_rows())).keys() & topics.keys():
-        snapshot = await tables.snapshot(topic_id)
+    for topic_id in await log.runner.run(read_table_rows()):
+        snapshot = await tables.snapshot(topic_id) if topic_id in topics else None
         if snapshot is not None:
             snapshots[topic_id] = snapshot
     return await log.runner.run(sweep(topics, snapshots))

@@ -45,7 +45,7 @@ class Moves:
     def _left(self, wanted: Mapping[TopicPartition, Waiting]) -> dict[TopicPartition, Waiting]:
         """The part of a cut that is not in the tables yet, of topics that have not failed."""
         left = {}
-        for topic_id in {key.topic_id for key in wanted}:
+        for topic_id in dict.fromkeys(key.topic_id for key in wanted):
             state = self._states[topic_id]
             if self._session.has_failed(state.topic):
                 continue

@@ -50,8 +50,8 @@ class Upkeep:
                 self._session.raise_table_pointer(state)
             elif row.on_delete != state.topic.on_delete:
                 self._perform(note_on_table_pointer(topic_id, on_delete=state.topic.on_delete))
-        for topic_id in {one.topic_id for row in closed for one in row.cut} - table_pointers.keys():
-            if topic_id not in states:
+        for topic_id in dict.fromkeys(one.topic_id for row in closed for one in row.cut):
+            if topic_id not in table_pointers and topic_id not in states:
                 snapshot = self._session.ports.tables.snapshot(topic_id)
                 if snapshot is not None:
                     new = TableRow(version=snapshot.version, ends=snapshot.ends)

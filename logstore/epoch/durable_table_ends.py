@@ -112,8 +112,9 @@ class DurableTableEnds:
             if version - marks.get(topic_id, NOTHING_VERIFIED) >= MARK_EVERY
         }
         await outcome_of(runner.run(change_marks(marks, higher)))
-        for topic_id in marks.keys() - live:
-            await outcome_of(runner.run(drop_mark(topic_id, marks[topic_id])))
+        for topic_id, version in marks.items():
+            if topic_id not in live:
+                await outcome_of(runner.run(drop_mark(topic_id, version)))
 
 
 def _live_tables() -> Steps[dict[bytes, TableRow]]:

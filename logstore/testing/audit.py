@@ -273,6 +273,7 @@ class _Auditor:
         row = self._rows.get(CHAIN, chain_sk(epoch))
         seqs = [] if row is None else self._named_checkpoints(epoch, ChainRow.of(row))
         named = {checkpoint_key(epoch, seq) for seq in seqs}
+        replays = _Replays(self._runner, chain)
         for info in self._objects.list(f"{CHECKPOINTS}{epoch:020d}/"):
             if info.key < checkpoint_key(epoch, chain.base):
                 continue  # about to be deleted, and no reader enters the chain there
@@ -289,12 +290,9 @@ class _Auditor:
             self._found.seen["checkpoints"] += 1
             if front.from_seq and front.seq == chain.seal:
                 self._found.seen["taken over from a checkpoint"] += 1
-            earlier = (*front.earlier, front.seq)
             if front.seq <= chain.base:
                 continue  # below it there is nothing left to replay
-            base = self._runner.run(read_chain_at(front.cluster_id, epoch, chain.base))
-            replayed = replay(chain, base, [seq for seq in earlier if seq > chain.base])
-            if replayed != data:
+            if replays.checkpoint_at(front.cluster_id, (*front.earlier, front.seq)) != data:
                 self._wrong(f"checkpoint is not what its chain replays to key={info.key}")
 
     # Partitions
@@ -385,6 +383,31 @@ def records_of_batches(data: bytes) -> list[StoredRecord]:
                 )
             )
     return records
+
+
+class _Replays:
+    """Checkpoints of one chain as replays give them.
+
+    A replay goes on to the next checkpoint if that one names those which it has passed: else the
+    last of many checkpoints would be replayed as often as there are any.
+    """
+
+    def __init__(self, runner: BlockingStepRunner, chain: AuditedChain) -> None:
+        self._runner = runner
+        self._chain = chain
+        self._state: ChainState | None = None
+        self._passed: tuple[int, ...] = ()
+
+    def checkpoint_at(self, cluster_id: bytes, seqs: Sequence[int]) -> bytes | None:
+        """The last of `seqs`, after those before it."""
+        base = self._chain.base
+        above = tuple(seq for seq in seqs if seq > base)
+        state, passed = self._state, self._passed
+        if state is None or state.cluster_id != cluster_id or above[: len(passed)] != passed:
+            epoch = self._chain.state.epoch
+            state, passed = self._runner.run(read_chain_at(cluster_id, epoch, base)), ()
+        self._state, self._passed = state, above
+        return replay(self._chain, state, above[len(passed) :])
 
 
 def replay(chain: AuditedChain, state: ChainState, checkpoints: Sequence[int]) -> bytes | None:
