@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.peers.kafka import kill_and_restart
 from benchmarks.peers.server import Server
 from tests.scenarios.harness.process import Process
+from tests.scenarios.harness.query_driver import end_group, last_number
 from tests.scenarios.harness.sink_series import (
     BATCH_ROWS,
     DEADLINE_S,
@@ -26,8 +27,6 @@ from tests.scenarios.harness.sink_series import (
     TARGET_PARTITIONS,
     SinkOutcome,
     add_rows,
-    commits,
-    end_group,
     judge,
     plan,
 )
@@ -105,7 +104,10 @@ class KilledCopies:
         batch, count = -1, 0
         while time.monotonic() < deadline_s:
             driver = self._run_driver()  # one whose broker was away too long has ended
-            begun, done = _last_of(self._checkpoint / "offsets"), _last_of_commits(self._checkpoint)
+            begun, done = (
+                last_number(self._checkpoint / "offsets"),
+                last_number(self._checkpoint / "commits"),
+            )
             if begun <= done:
                 time.sleep(LOOK_S)
             elif begun != batch:
@@ -125,19 +127,9 @@ class KilledCopies:
 
     def _rows_done(self) -> int:
         """Rows of the source that are in batches that are done."""
-        number = _last_of_commits(self._checkpoint)
+        number = last_number(self._checkpoint / "commits")
         if number < 0:
             return 0
         text = (self._checkpoint / "offsets" / f"{number}").read_text()
         ends = json.loads(text.splitlines()[-1])["source"]
         return sum(int(end) for end in ends.values())
-
-
-def _last_of(folder: Path) -> int:
-    return max(
-        (int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit()), default=-1
-    )
-
-
-def _last_of_commits(checkpoint: Path) -> int:
-    return max((int(path.name) for path in commits(checkpoint)), default=-1)

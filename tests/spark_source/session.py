@@ -9,13 +9,18 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tests.spark_source.kafka_source import kafka_source_jars
 
 
-def make_session() -> SparkSession:
+def make_session(
+    *, settings: Mapping[str, str] | None = None, jars: Sequence[Path] = ()
+) -> SparkSession:
+    """`settings` and `jars` on top of what each session has."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = (
@@ -30,8 +35,10 @@ def make_session() -> SparkSession:
         .config("spark.sql.warehouse.dir", _warehouse())
         .config("spark.python.unix.domain.socket.enabled", "true")
     )
-    if jars := kafka_source_jars():
-        builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    for name, value in (settings or {}).items():
+        builder = builder.config(name, value)
+    if all_jars := [*kafka_source_jars(), *jars]:
+        builder = builder.config("spark.jars", ",".join(map(str, all_jars)))
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark

@@ -6,7 +6,7 @@ Each may be behind a swallower, and reach the servers of a bucket through swallo
 import random
 import signal
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -53,6 +53,8 @@ class Fleet:
     members: dict[int, Member]
     stack: ExitStack
     more: Sequence[str] = ()
+    launch: Callable[[], Sequence[str]] = tuple
+    """Of the next process: the step at which it may die (`launch`)."""
     ended: list[Process] = field(default_factory=list)
 
     @property
@@ -81,6 +83,7 @@ class Fleet:
         broker = start_broker(
             place.url,
             port=port,
+            launch=self.launch(),
             more=(*place.broker, "--broker", str(member.number), *more, *self.more),
             environment=place.environment,
             source=member.source,
@@ -125,6 +128,7 @@ def fleet(
     *,
     swallowed: bool,
     more: Sequence[str] = (),
+    launch: Callable[[], Sequence[str]] = tuple,
     bucket: Bucket | None = None,
     cut_off_from: Collection[Server] = (),
     source: Path = ROOT,
@@ -146,7 +150,7 @@ def fleet(
             if cut_off_from:
                 assert bucket is not None, "a directory has no servers"
                 _cut_off(stack, member, bucket, cut_off_from)
-        brokers = Fleet(members, stack, more)
+        brokers = Fleet(members, stack, more, launch)
         for number in members:
             brokers.start(number)
         for member in members.values():

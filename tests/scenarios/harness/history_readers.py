@@ -1,6 +1,6 @@
 """Every way to read a topic with history, each to a digest of what it saw."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,17 @@ class NothingCame(AssertionError): ...
 
 def by_consumer(bootstrap: str, topic: str, ends: Mapping[int, int]) -> Digest:
     """A Kafka consumer from offset 0 to `ends`."""
+    found = Digest()
+    consume(bootstrap, topic, ends, found.add)
+    return found
+
+
+Add = Callable[[int, int, int, bytes | None, bytes | None, Headers], None]
+"""Of a record: partition, offset, timestamp, key, value, headers."""
+
+
+def consume(bootstrap: str, topic: str, ends: Mapping[int, int], add: Add) -> None:
+    """Each record from offset 0 to `ends`, by a Kafka consumer."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -35,18 +46,19 @@ def by_consumer(bootstrap: str, topic: str, ends: Mapping[int, int]) -> Digest:
         }
     )
     left = {number for number, end in ends.items() if end}
-    found, silence_s = Digest(), 0.0
+    silence_s, count = 0.0, 0
     try:
         consumer.assign([TopicPartition(topic, number, 0) for number in sorted(left)])
         while left:
             messages = consumer.consume(BATCH, POLL_S)
             silence_s = 0.0 if messages else silence_s + POLL_S
             if silence_s > SILENCE_S:
-                raise NothingCame(f"partitions {sorted(left)} of {topic}, {found.records} records")
+                raise NothingCame(f"partitions {sorted(left)} of {topic}, {count} records")
             for message in messages:
                 number, offset = _place(message)
                 if offset < ends[number]:
-                    found.add(
+                    count += 1
+                    add(
                         number,
                         offset,
                         message.timestamp()[1],
@@ -58,7 +70,6 @@ def by_consumer(bootstrap: str, topic: str, ends: Mapping[int, int]) -> Digest:
                     left.discard(number)
     finally:
         consumer.close()
-    return found
 
 
 def _place(message: Message) -> tuple[int, int]:
@@ -76,7 +87,7 @@ def _headers(message: Message) -> Headers:
 
 def by_delta_rs(table: Path) -> Digest:
     found = Digest()
-    found.add_rows(_batches(DeltaTable(table)))
+    found.add_rows(batches(DeltaTable(table)))
     return found
 
 
@@ -127,7 +138,7 @@ def _summed(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
     )
 
 
-def _batches(table: DeltaTable) -> "Iterator[pa.RecordBatch]":
+def batches(table: DeltaTable) -> "Iterator[pa.RecordBatch]":
     return iter(table.to_pyarrow_dataset().to_batches(columns=list(COLUMNS), batch_size=BATCH))
 
 

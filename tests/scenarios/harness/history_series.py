@@ -15,13 +15,11 @@ delta-rs and DuckDB (with --spark Delta's own reader too) must see the same.
 
 import argparse
 import random
-import re
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -34,9 +32,9 @@ from tests.scenarios.harness.brokers import bootstrap_of, create_topic, start_br
 from tests.scenarios.harness.digests import Digest
 from tests.scenarios.harness.generated import Made, records
 from tests.scenarios.harness.history_readers import by_consumer, by_delta_rs, by_duckdb
-from tests.scenarios.harness.maintenance import compact, trim
+from tests.scenarios.harness.maintenance import KeptLog
+from tests.scenarios.harness.maintenance_loop import Kept, MaintenanceLoop
 from tests.scenarios.harness.planned_reads import Gone, planned
-from tests.scenarios.harness.process import Process
 
 TOPIC = "history"
 RECORD_BYTES = 900  # about
@@ -45,7 +43,6 @@ ATTEMPTS = 10
 GONE_S = 60.0
 KEPT_FOR_EVER = {"retention.ms": "-1"}
 """The records' timestamps are years old."""
-LOOP = "tests.scenarios.harness.maintenance"
 
 
 @dataclass(slots=True)
@@ -76,12 +73,7 @@ class Found:
     records: int = 0
     size_bytes: int = 0
     reads: int = 0
-    compactions: int = 0
-    moved_rows: int = 0
-    refused_compactions: int = 0
-    optimized_files: int = 0
-    trimmed_objects: int = 0
-    kills: int = 0
+    kept: Kept = field(default_factory=Kept)
     planned_reads: int = 0
     found_gone: int = 0
     seconds: float = 0.0
@@ -92,28 +84,12 @@ class Found:
             f"records        {self.records:,} ({self.size_bytes / 1e6:,.0f} MB) in "
             f"{self.seconds:,.0f} s, read {self.reads} times"
         )
-        yield (
-            f"beside them    {self.compactions} compactions moved {self.moved_rows:,} rows, "
-            f"{self.refused_compactions} ended with an error, {self.kills} killed; OPTIMIZE took "
-            f"{self.optimized_files} files, {self.trimmed_objects} objects were trimmed"
-        )
+        yield f"beside them    {self.kept.report()}"
         yield (
             f"planned        {self.planned_reads} reads of earlier plans; tasks found segments or "
             f"files gone {self.found_gone} times"
         )
         yield from self.faults or ["every reader saw every record once"]
-
-    def count(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            if match := re.match(r"compacted rows=(\d+)", line):
-                self.compactions += 1
-                self.moved_rows += int(match[1])
-            elif line.startswith("compacted code="):
-                self.refused_compactions += 1
-            elif match := re.match(r"optimized removed=(\d+)", line):
-                self.optimized_files += int(match[1])
-            elif match := re.match(r"trimmed objects=(\d+)", line):
-                self.trimmed_objects += int(match[1])
 
 
 Planners = Callable[[str], Mapping[str, Callable[[], Callable[[], Digest]]]]
@@ -144,13 +120,15 @@ def run(
         broker = stack.enter_context(start_broker(str(log)))
         bootstrap = bootstrap_of(broker)
         create_topic(bootstrap, TOPIC, partitions, KEPT_FOR_EVER)
-        loop = _Loop(str(log), directory / "gate", random.Random(seed), stack)
+        loop = stack.enter_context(
+            MaintenanceLoop(KeptLog(str(log)), random.Random(seed), gate=directory / "gate")
+        )
         plans = _Plans(str(log), planners(str(log)))
         for number in range(rounds):
             with loop.held():
                 send(bootstrap, islice(made, count), sent)
                 plans.plan(number, sent.digest)
-            loop.kill(kills * (number + 1) // rounds - loop.kill_count)
+            loop.kill(kills * (number + 1) // rounds - loop.kept.kills)
             readers: dict[str, Callable[[], Digest]] = {
                 "a Kafka consumer": partial(by_consumer, bootstrap, TOPIC, sent.ends),
                 **live_readers(str(log)),
@@ -175,11 +153,9 @@ def run(
         found.faults += plans.read_until_gone(str(log), newest=rounds)
         found.reads += len(readers)
         stop(broker)
-    for lines in loop.said:
-        found.count(lines)
+    found.kept = loop.kept
     found.faults += sent.failed[:3]
     found.records, found.size_bytes = sent.digest.records, sent.size_bytes
-    found.kills = loop.kill_count
     found.planned_reads, found.found_gone = plans.read_count, plans.gone.count
     found.seconds = time.monotonic() - began_s
     return found
@@ -220,55 +196,9 @@ class _Plans:
         deadline_s = time.monotonic() + GONE_S
         faults = self.read("at the end", newest=newest)
         while not faults and not self.gone.count and time.monotonic() < deadline_s:
-            trim(url)
+            KeptLog(url).trim()
             faults = self.read("at the end", newest=newest)
         return faults
-
-
-class _Loop:
-    """The process that compacts, optimizes and trims; another after each kill."""
-
-    def __init__(self, url: str, gate: Path, rng: random.Random, stack: ExitStack) -> None:
-        self._url = url
-        self._gate = gate
-        self._rng = rng
-        self._stack = stack
-        self.said: list[list[str]] = []
-        self.kill_count = 0
-        self._process = self._start()
-
-    def _start(self) -> Process:
-        return self._stack.enter_context(
-            Process([LOOP, "--url", self._url, "--gate", str(self._gate)])
-        )
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """No round of it is under way, and none begins."""
-        said = len(self._process.lines)
-        self._gate.touch()
-        self._process.wait_for("^held$", after=said, deadline_s=FLUSH_S)
-        try:
-            yield
-        finally:
-            self._gate.unlink()
-
-    def kill(self, times: int) -> None:
-        """Each at a random moment of its work."""
-        for _ in range(times):
-            self._process.wait_for("^compacted")  # it is at work
-            time.sleep(self._rng.uniform(0, 2.0))
-            self._process.kill()
-            self._process.wait()
-            self.said.append(self._process.lines)
-            self.kill_count += 1
-            self._process = self._start()
-
-    def end(self) -> None:
-        self._process.send(signal.SIGTERM)
-        code = self._process.wait(deadline_s=FLUSH_S)
-        assert code == 0, self._process.lines[-20:]
-        self.said.append(self._process.lines)
 
 
 def send(bootstrap: str, made: Iterator[Made], sent: Sent) -> None:
@@ -313,7 +243,7 @@ def final_compaction(url: str) -> None:
     """Until nothing is left to be moved: a run that was killed may hold its lease for a while."""
     said = ""
     for _ in range(ATTEMPTS):
-        said = compact(url)
+        said = KeptLog(url).compact()
         if said == "compacted rows=0":
             return
         time.sleep(1.0)

@@ -8,26 +8,22 @@ once and rising, as a Kafka consumer reads it and as Spark does.
 """
 
 import argparse
-import os
 import random
-import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-import psutil
 from confluent_kafka import Producer
 
 from tests.scenarios.harness.brokers import START_S
-from tests.scenarios.harness.process import Process
+from tests.scenarios.harness.query_driver import QueryDriver
 from tests.spark_source.sink.log import ServedLog, served_log
-from tests.spark_source.sink.mortal import BATCH, GROUP, POINT, POINTS
+from tests.spark_source.sink.mortal import POINTS
 
 BROKERS, SOURCE_PARTITIONS, TARGET_PARTITIONS = 2, 2, 5
 KEYS, ROWS_A_KILL, BATCH_ROWS = 23, 2_000, 300
@@ -67,8 +63,14 @@ class SinkSeries:
         self._directory = directory
         self._rng = rng
         self._written: Counter[int] = Counter()
-        self._driver: Process | None = None
-        self._starts = 0
+        self._driver = self._driver_of(directory)
+
+    @staticmethod
+    def _driver_of(directory: Path) -> QueryDriver:
+        checkpoint = directory / "checkpoint"
+        url = str(directory / "log")
+        arguments = [url, "source", "target", str(checkpoint), str(BATCH_ROWS)]
+        return QueryDriver(["tests.spark_source.sink.driver", *arguments], checkpoint, directory)
 
     def run(self, kills: int) -> tuple[SinkOutcome, list[bytes]]:
         """Returns the outcome, and the values of the target as the consumer read them."""
@@ -80,10 +82,9 @@ class SinkSeries:
                 for kind in kinds:
                     add_rows(log.bootstrap, self._rng, self._written)
                     self._kill(log, kind)
-                self._run_driver(log)
                 self._await_all(log)
             finally:
-                self._end_driver()
+                self._driver.end()
             records = log.records("target")
         values = [[one.value or b"" for one in records[number]] for number in sorted(records)]
         outcome = judge(self._written, values)
@@ -92,45 +93,21 @@ class SinkSeries:
 
     def _kill(self, log: ServedLog, kind: str) -> None:
         if kind in POINTS:
-            self._end_driver()
-            driver = self._run_driver(log, point=kind)
-            driver.wait(deadline_s=DEADLINE_S)
+            self._driver.run_mortal(kind).wait(deadline_s=DEADLINE_S)
             return
-        driver = self._run_driver(log)
+        driver = self._driver.run()
         done = len(driver.lines)
         driver.wait_for(r"^batch \d", after=done, deadline_s=DEADLINE_S)
         time.sleep(self._rng.uniform(0, DELAY_S_MAX))
         if kind == DRIVER:
-            self._end_driver()
+            self._driver.end()
         elif kind == WORKER:
-            kill_a_worker(driver, self._rng)
+            self._driver.kill_a_worker(self._rng)
         else:
             number = self._rng.choice(sorted(log.brokers.members))
             log.brokers.process(number).kill()
             log.brokers.process(number).wait()
             log.brokers.start(number)
-
-    def _run_driver(self, log: ServedLog, point: str | None = None) -> Process:
-        """The driver that runs, or another one: a worker that is killed ends its query."""
-        if self._driver is not None and self._driver.is_alive:
-            return self._driver
-        checkpoint = self._directory / "checkpoint"
-        arguments = [log.url, "source", "target", str(checkpoint), str(BATCH_ROWS)]
-        if point is None:
-            self._driver = Process(["tests.spark_source.sink.driver", *arguments])
-            return self._driver
-        self._starts += 1
-        group = self._directory / f"group-{self._starts}"
-        batch = 1 + max((int(path.name) for path in commits(checkpoint)), default=-1)
-        options = [f"{POINT}={point}", f"{BATCH}={batch}", f"{GROUP}={group}"]
-        self._driver = Process(["tests.spark_source.sink.driver", *arguments, "mortal", *options])
-        group.write_text(str(self._driver.pid))
-        return self._driver
-
-    def _end_driver(self) -> None:
-        if self._driver is not None:
-            end_group(self._driver)
-            self._driver = None
 
     def _await_all(self, log: ServedLog) -> None:
         """Until the target has as many records as the source, or the query ends."""
@@ -138,7 +115,7 @@ class SinkSeries:
         wanted = sum(self._written.values())
         while log.record_count("target") < wanted:
             assert time.monotonic() < deadline_s, f"target has {log.record_count('target')} rows"
-            self._run_driver(log)
+            self._driver.run()
             time.sleep(1)
 
 
@@ -150,31 +127,6 @@ def add_rows(bootstrap: str, rng: random.Random, written: Counter[int]) -> None:
         producer.produce("source", key=b"%d" % key, value=b"%d/%d" % (key, written[key]))
         written[key] += 1
     assert not producer.flush(START_S)
-
-
-def commits(checkpoint: Path) -> Iterable[Path]:
-    return (path for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdigit())
-
-
-def kill_a_worker(driver: Process, rng: random.Random) -> None:
-    """One of the Python processes that run its tasks, or commit, at this moment."""
-    with suppress(psutil.NoSuchProcess):
-        children = psutil.Process(driver.pid).children(recursive=True)
-        workers = [one for one in children if "pyspark.daemon" in " ".join(one.cmdline())]
-        if workers:
-            rng.choice(workers).kill()
-
-
-def end_group(process: Process) -> None:
-    """Kill a driver with its Java and its workers."""
-    with suppress(psutil.NoSuchProcess):
-        children = psutil.Process(process.pid).children(recursive=True)
-        for child in children:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def judge(written: Counter[int], partitions: Sequence[Sequence[bytes]]) -> SinkOutcome:

@@ -94,16 +94,20 @@ class Topics(ABC):
 
     def record_count(self, topic: str) -> int:
         """As the brokers say it; records that are being written count or not."""
+        return sum(self.ends(topic).values())
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """The high watermark of each partition."""
         consumer = self._consumer()
         try:
             numbers = consumer.list_topics(topic, timeout=START_S).topics[topic].partitions
-            ends = [
-                consumer.get_watermark_offsets(TopicPartition(topic, number), START_S)
+            found = {
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number), START_S)
                 for number in numbers
-            ]
+            }
         finally:
             consumer.close()
-        return sum(end[1] for end in ends if end is not None)
+        return {number: end[1] for number, end in found.items() if end is not None}
 
     def values(self, topic: str) -> list[bytes]:
         """Of all partitions, sorted."""
