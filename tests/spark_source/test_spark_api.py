@@ -6,6 +6,7 @@ It is played by hiding what it lacks; `make spark-versions` runs the real ones.
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from spark_source.planning.offsets import position_of_json
 from tests.spark_source.log_on_disk import LogOnDisk
@@ -46,7 +47,7 @@ def test_without_start_and_limit_a_batch_reads_all_after_what_was_planned(tmp_pa
     with LogOnDisk(tmp_path) as log:
         log.create_topic("orders", 1)
         log.append("orders", 0, batch(3))
-        reader = source(tmp_path, startingOffsets="earliest").streamReader(SCHEMA)
+        reader: Any = source(tmp_path, startingOffsets="earliest").streamReader(SCHEMA)
 
         start = reader.initialOffset()
         first = reader.latestOffset()
@@ -61,15 +62,15 @@ def test_a_query_that_goes_on_from_its_checkpoint_reads_to_the_end(tmp_path: Pat
     with LogOnDisk(tmp_path) as log:
         log.create_topic("orders", 1)
         log.append("orders", 0, batch(3))
-        checkpoint = source(tmp_path).streamReader(SCHEMA).latestOffset()
+        before: Any = source(tmp_path).streamReader(SCHEMA)
+        checkpoint = before.latestOffset()
         log.append("orders", 0, batch(4))
 
-        again = source(tmp_path).streamReader(SCHEMA)
+        again: Any = source(tmp_path).streamReader(SCHEMA)
         assert count(again, checkpoint, again.latestOffset()) == 4
 
 
-def count(reader: object, start: object, end: object) -> int:
+def count(reader: Any, start: object, end: object) -> int:
     """Rows between two offsets."""
-    tasks = reader.partitions(start, end)  # type: ignore[attr-defined]
-    batches = (part for task in tasks for part in reader.read(task))  # type: ignore[attr-defined]
+    batches = (part for task in reader.partitions(start, end) for part in reader.read(task))
     return sum(part.num_rows for part in batches)
