@@ -3,10 +3,12 @@
 python -m tools.settings_page
 """
 
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
 from logstore.config.broker import BROKER_SETTINGS
+from logstore.config.changeable import CHANGEABLE
 from logstore.config.flags import FLAG_SETTINGS
 from logstore.config.kinds import INT_MAX, LONG_MAX, Setting, SettingKind
 from logstore.config.process import BY_STORE
@@ -48,7 +50,9 @@ the flag is repeated.
 """
 _BROKER = """## Of a broker
 
-Give all brokers of a log the same.
+Give all brokers of a log the same. Those with a "yes" can be changed while brokers run, of one
+broker or of all: `kafka-configs --entity-type brokers`. What is changed prevails over what is given
+at a start, and is kept.
 
 """
 _STORAGE = """## Of the store
@@ -70,6 +74,7 @@ Taken, kept and shown, so that tools and scripts made for Kafka work; nothing he
 
 """
 _COLUMNS = ("setting", "kind", "default", "values", "meaning")
+_RUNNING = "while running"
 
 
 def render() -> str:
@@ -83,7 +88,8 @@ def render() -> str:
     return (
         _HEAD
         + _section(_FLAGS, FLAG_SETTINGS.values())
-        + _section(_BROKER, own)
+        + _section(_BROKER, own, is_broker=True)
+        + _defaults_of_topics()
         + _section(_STORAGE, STORAGE_SETTINGS.values())
         + _section(_TOPIC, (one for one in topics if NO_EFFECT not in one.documentation))
         + _section(_IDLE, (one for one in topics if NO_EFFECT in one.documentation)).rstrip()
@@ -91,9 +97,20 @@ def render() -> str:
     )
 
 
-def _section(head: str, settings: Iterable[Setting]) -> str:
+def _defaults_of_topics() -> str:
+    names = ", ".join(f"`{one}`" for one in sorted(CHANGEABLE & set(BROKER_NAMES.values())))
+    text = f"Of the defaults of topics below these can be changed while a broker runs: {names}."
+    return textwrap.fill(text, 118, break_on_hyphens=False) + "\n\n"
+
+
+def _section(head: str, settings: Iterable[Setting], *, is_broker: bool = False) -> str:
     lines = sorted(settings, key=lambda setting: setting.name)
-    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_row, lines)]
+    columns = (*_COLUMNS[:4], _RUNNING, _COLUMNS[4]) if is_broker else _COLUMNS
+    rows = [columns, ("---",) * len(columns)]
+    for setting in lines:
+        row = _row(setting)
+        changes = "yes" if setting.name in CHANGEABLE else "-"
+        rows.append((*row[:4], changes, row[4]) if is_broker else row)
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows) + "\n"
 
 

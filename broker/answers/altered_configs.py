@@ -1,7 +1,7 @@
 """Changes configs as AlterConfigs and IncrementalAlterConfigs ask: each resource by itself.
 
-When the answer leaves, this broker goes by the new configs; the others do within a second. Settings
-of brokers are given at their start (`--set`, `--config`), so a request to change one is refused.
+When the answer leaves, this broker goes by the new configs; the others do within a second. Of
+brokers' settings those that are read at a start alone are refused (`logstore.config.changeable`).
 
 A request may name 65,000 resources: they are counted, changed and answered in slices.
 """
@@ -10,15 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from broker.answers.altered_brokers import (
+    BrokerChange,
+    alter_broker,
+    alter_loggers,
+    whole_change,
+)
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
 from broker.answers.config_changes import NAMES_MAX
-from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
+from broker.answers.config_resources import ResourceType, find_topic
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
 from broker.answers.nested_answers import answer_items
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation, ResourceKind
+from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
@@ -64,6 +70,7 @@ async def alter_each(
     call: Call,
     resources: Sequence[R],
     apply_of: Callable[[Sequence[Any]], Apply],
+    broker_change: Callable[[Sequence[Any]], BrokerChange],
     *,
     is_check: bool,
     answer: ItemFrame,
@@ -71,7 +78,8 @@ async def alter_each(
 ) -> None:
     """Answer with the `result` of each: error code, text, type and name of the resource.
 
-    `apply_of` gets a resource's configs, at most `NAMES_MAX`. `is_check`: check alone.
+    `apply_of`, and `broker_change` for brokers and their loggers, get a resource's configs, at most
+    `NAMES_MAX`. `is_check`: check alone.
     """
     refusal = over_budget(call.api.key, len(resources))
     often: Mapping[Named, int] = {}
@@ -86,9 +94,15 @@ async def alter_each(
             if often[kind, name] > 1:
                 raise Refuse(ErrorCode.INVALID_REQUEST, "resource named twice")
             configs = asked.configs[:NAMES_MAX]
-            names = [one.name for one in configs]
-            wanted = WantedChange(kind, name, names, apply_of(configs))
-            await _alter(broker, call, wanted, is_check=is_check)
+            if kind == ResourceType.BROKER:
+                change, is_whole = broker_change(configs), broker_change is whole_change
+                await alter_broker(broker, call, name, change, is_whole=is_whole, is_check=is_check)
+            elif kind == ResourceType.BROKER_LOGGER and broker_change is not whole_change:
+                alter_loggers(broker, call, name, broker_change(configs), is_check=is_check)
+            else:
+                names = [one.name for one in configs]
+                wanted = WantedChange(kind, name, names, apply_of(configs))
+                await _alter(broker, call, wanted, is_check=is_check)
         except LogstoreError as error:
             code, text = code_of(error), str(error)
         answer.add(result(code, text, kind, name))
@@ -104,12 +118,10 @@ def _count(resources: Sequence[Asked]) -> Slices[Mapping[Named, int]]:
 
 
 async def _alter(broker: Services, call: Call, wanted: WantedChange, *, is_check: bool) -> None:
-    if wanted.resource_type == ResourceType.BROKER:
-        raise _refuse_broker(broker, call, wanted)
     if wanted.resource_type != ResourceType.TOPIC:
         raise Refuse(
             ErrorCode.INVALID_REQUEST,
-            f"configs of topics can be changed: resource_type={wanted.resource_type}",
+            f"configs of topics and brokers can be changed: resource_type={wanted.resource_type}",
         )
     name = wanted.resource_name
     if not broker.allows(call, Operation.ALTER_CONFIGS, ResourceKind.TOPIC, name):
@@ -130,16 +142,3 @@ async def _change(broker: Services, call: Call, topic: Topic, wanted: WantedChan
     await broker.log.publish([FeedChange(topic.name, topic.topic_id)])
     # Another client may change them again first: then ours were applied before, or never are.
     await broker.topic_watch.until(lambda: topic.configs == row.configs, APPLIED_S_MAX)
-
-
-def _refuse_broker(broker: Services, call: Call, wanted: WantedChange) -> Refuse:
-    if not broker.allows(call, Operation.ALTER_CONFIGS, *CLUSTER):
-        return Refuse(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to change brokers' settings"
-        )
-    check_broker_name(broker, wanted.resource_name)
-    names = ", ".join(wanted.names)
-    return Refuse(
-        ErrorCode.INVALID_CONFIG,
-        f"settings of a broker cannot be changed while it runs: {names}; start it with --set",
-    )

@@ -6,12 +6,13 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from broker.answers.error_codes import Refuse
+from logstore.config.broker import BROKER_SETTINGS
 from logstore.config.kinds import SettingKind, unknown_name
 from logstore.config.topics import TOPIC_SETTINGS, check_topic_configs
 from logstore.wire.errors import ErrorCode
 
-NAMES_MAX = len(TOPIC_SETTINGS) + 1
-"""Of a resource: among so many is one that no topic has, or one that is named twice."""
+NAMES_MAX = max(len(TOPIC_SETTINGS), len(BROKER_SETTINGS)) + 1
+"""Of a resource: among so many is one that it does not have, or one that is named twice."""
 
 
 class ConfigOperation(IntEnum):

@@ -15,6 +15,7 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
 
 
 LISTED_TYPES: Sequence[frozenset[int]] = (frozenset({16}), frozenset({2, 4, 8, 16, 32}))

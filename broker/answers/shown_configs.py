@@ -1,8 +1,8 @@
 """Configs as clients see them: each with its value, source and description. Pure.
 
 A topic's value is its own, else the broker's setting of the matching name, else the default; these
-are its synonyms, in this order. Broker settings are given at its start and cannot be changed while
-it runs. Values that must stay secret are null.
+are its synonyms, in this order. A broker's setting is the one that was changed for it while it
+runs, else for all brokers, else the one given at its start. Values that must stay secret are null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from logstore.config.broker import BROKER_SETTINGS, BrokerSettings
+from logstore.config.changeable import CHANGEABLE
 from logstore.config.kinds import Setting, SettingKind, is_sensitive
 from logstore.config.process import BY_STORE
 from logstore.config.topics import BROKER_NAMES, TOPIC_SETTINGS
@@ -19,8 +20,11 @@ class Source(IntEnum):
     """Kafka's `DescribeConfigsResponse.ConfigSource`."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
 
 
 class Synonym(NamedTuple):
@@ -53,7 +57,7 @@ def show_topic_configs(configs: Mapping[str, str], broker: BrokerSettings) -> li
             synonyms.append(Synonym(name, setting.default, Source.DEFAULT))
         else:
             synonyms += _of_broker(broker_name, broker)
-        is_hidden = synonyms[0].name in broker.hidden
+        is_hidden = synonyms[0].name in broker.hidden and synonyms[0].value is None
         shown.append(_shown(setting, synonyms, is_read_only=False, is_hidden=is_hidden))
     return shown
 
@@ -63,11 +67,31 @@ def show_broker_configs(broker: BrokerSettings) -> list[ShownConfig]:
         _shown(
             setting,
             _of_broker(name, broker),
-            is_read_only=True,
+            is_read_only=name not in CHANGEABLE,
             is_hidden=name in broker.hidden,
         )
         for name, setting in BROKER_SETTINGS.items()
     ]
+
+
+def show_changed_configs(broker: BrokerSettings) -> list[ShownConfig]:
+    """Those that were changed for all brokers, as Kafka shows the broker without a name."""
+    return [
+        _shown(
+            BROKER_SETTINGS[name],
+            [Synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER)],
+            is_read_only=False,
+            is_hidden=False,
+        )
+        for name, text in sorted(broker.everywhere.items())
+    ]
+
+
+def show_logger(name: str, level: str) -> ShownConfig:
+    synonyms = [Synonym(name, level, Source.DYNAMIC_BROKER_LOGGER)]
+    source = Source.DYNAMIC_BROKER_LOGGER
+    text = "Level of a logger of this process."
+    return ShownConfig(name, level, source, False, False, SettingKind.STRING, text, synonyms)
 
 
 def _of_broker(name: str, broker: BrokerSettings) -> list[Synonym]:
@@ -78,6 +102,12 @@ def _of_broker(name: str, broker: BrokerSettings) -> list[Synonym]:
     if name in broker.given:
         value = None if name in broker.hidden else broker.given[name]
         synonyms.insert(0, Synonym(name, value, Source.STATIC_BROKER))
+    for changed, source in (
+        (broker.everywhere, Source.DYNAMIC_DEFAULT_BROKER),
+        (broker.own, Source.DYNAMIC_BROKER),
+    ):
+        if name in changed:
+            synonyms.insert(0, Synonym(name, changed[name], source))
     return synonyms
 
 

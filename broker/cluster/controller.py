@@ -74,7 +74,7 @@ class Controller:
     def __init__(
         self, log: ClusterLog, settings: ControllerSettings, peers: Peers | None = None
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._log = log
         self._runner = log.runner
         self._clock = log.runner.clock
@@ -160,14 +160,14 @@ class Controller:
             self._term = None
             return
         term = self._term = self._term or _Term(
-            ControllerState(balance=Interval(self._settings.balance_every_s))
+            ControllerState(balance=Interval(self.settings.balance_every_s))
         )
         now_s = self._clock.monotonic_s()
         if term.chains_at_s is None or now_s - term.chains_at_s >= CHAINS_S:
             self._executor.chains = await self._runner.run(read_chains())
             term.chains_at_s = now_s
         view = self._view(now_s)
-        actions = decide(view, term.memory, self._settings.rules)
+        actions = decide(view, term.memory, self.settings.rules)
         self._choose_successors(view, actions, queue)
         await self._start_all(actions, queue)
         if term.cleaning.is_due(now_s):
@@ -210,7 +210,7 @@ class Controller:
         for action in actions:
             if isinstance(action, StepDown):
                 logger.warning("stepping down: broker=%d reason=%s", self._me, action.reason)
-                put_age_s = self._settings.rules.fencing.put_age_ms_max / 1000
+                put_age_s = self.settings.rules.fencing.put_age_ms_max / 1000
                 await self._keeper.give_up(abstain_s=put_age_s)
                 return
             if not isinstance(action, Reassign):

@@ -87,7 +87,7 @@ class Coordinator:
         self.states = GroupStates()
         self.is_loaded = False
         self.is_retired = False
-        self._limits = limits
+        self.limits = limits
         self._used_bytes = used_bytes or (lambda: self.states.byte_count)
         self._rebalances = Counter[RebalanceReason]() if rebalances is None else rebalances
         self._timers = timers
@@ -163,7 +163,7 @@ class Coordinator:
         group = self.states.get_or_new(group_id)
         is_back = ask.member_id in group.members
         reason = RebalanceReason.CHANGED if is_back else RebalanceReason.JOINED
-        self._carry_out(group, join(group, ask, self._limits, self._now()), reason)
+        self._carry_out(group, join(group, ask, self.limits, self._now()), reason)
         self.states.forget(group)
 
     def sync(self, group_id: str, ask: SyncAsk) -> None:
@@ -175,7 +175,7 @@ class Coordinator:
         if not self._has_room(2 * assigned_bytes - group.held_bytes, is_known=True):
             _send(ask.token, Synced(ErrorCode.GROUP_MAX_SIZE_REACHED))
             return
-        self._carry_out(group, sync(group, ask, self._limits, self._now()), RebalanceReason.CHANGED)
+        self._carry_out(group, sync(group, ask, self.limits, self._now()), RebalanceReason.CHANGED)
 
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int
@@ -189,7 +189,7 @@ class Coordinator:
         group = self.states.get(group_id)
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID for _ in asked]
-        outcome, codes = leave(group, asked, self._limits, self._now())
+        outcome, codes = leave(group, asked, self.limits, self._now())
         self._carry_out(group, outcome, RebalanceReason.LEFT)
         return codes
 
@@ -273,7 +273,7 @@ class Coordinator:
                 return
             if not self.understands(group.group_id):
                 continue
-            self._append(offset_expiry.expired(group, self._limits.retention_ms, now_ms))
+            self._append(offset_expiry.expired(group, self.limits.retention_ms, now_ms))
             if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
                 await self._clock.sleep_s(0)
 
@@ -281,7 +281,7 @@ class Coordinator:
         group = self.states.get(group_id)
         if group is None or self.is_retired:
             return
-        outcome = member_timeouts.expire(group, self._limits, self._now())
+        outcome = member_timeouts.expire(group, self.limits, self._now())
         self._carry_out(group, outcome, RebalanceReason.SILENT)
         self.states.forget(group)
 
@@ -315,7 +315,7 @@ class Coordinator:
         return self._has_room(asked_bytes - known_bytes, is_known=member is not None)
 
     def _has_room(self, growth_bytes: int, *, is_known: bool) -> bool:
-        return self._limits.has_room(self._used_bytes(), growth_bytes, is_known=is_known)
+        return self.limits.has_room(self._used_bytes(), growth_bytes, is_known=is_known)
 
     def _now(self) -> GroupTime:
         return GroupTime(int(self._clock.monotonic_s() * 1000), self._clock.now_ms())

@@ -57,15 +57,13 @@ class Coordinators:
         tasks: "TaskGroup",
         ids: Ids | None = None,
     ) -> None:
-        self.offset_metadata_bytes_max = settings.number("offset.metadata.max.bytes")
         self.rebalances: Counter[RebalanceReason] = Counter()
         """Begun by this broker, by the first reason for each."""
         self._log = log
-        self._limits = limits_of(settings)
         self._partition_count = settings.number("offsets.topic.num.partitions")
         self._replicas = settings.number("offsets.topic.replication.factor")
         self._commit_timeout_s = settings.number("offsets.commit.timeout.ms") / 1000
-        self._sweep_s = settings.number("offsets.retention.check.interval.ms") / 1000
+        self._settings = settings
         self._timers = timers
         self._clock = clock
         self._tasks = tasks
@@ -73,7 +71,16 @@ class Coordinators:
         self._led: dict[int, Coordinator] = {}
         self._leaders: dict[int, Leader] = {}
         self._is_being_created = False
+        settings.on_change(self._settings_changed)
         log.on_change(self._changed)
+
+    def _settings_changed(self) -> None:
+        settings = self._settings
+        self.offset_metadata_bytes_max = settings.number("offset.metadata.max.bytes")
+        self._sweep_s = settings.number("offsets.retention.check.interval.ms") / 1000
+        self._limits = limits_of(settings)
+        for coordinator in self._led.values():
+            coordinator.limits = self._limits
 
     # Leaderships
 

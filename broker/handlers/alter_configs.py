@@ -1,5 +1,7 @@
 """AlterConfigs, versions 0 to 2: a topic's configs become those of the request, and no others.
 
+So do the settings of a broker, or of all brokers, that were changed while they run.
+
 Configs that the request does not name go back to their defaults: clients use
 IncrementalAlterConfigs where they can. `validate_only` checks and changes nothing
 (`broker.answers.altered_configs`).
@@ -8,6 +10,7 @@ IncrementalAlterConfigs where they can. `validate_only` checks and changes nothi
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from broker.answers.altered_brokers import whole_change
 from broker.answers.altered_configs import Apply, alter_each
 from broker.answers.config_changes import new_configs
 from broker.answers.item_frames import ItemFrame
@@ -33,6 +36,7 @@ async def _alter_all(broker: Services, call: Call, request: AlterConfigsRequest)
         call,
         request.resources,
         partial(_apply_of, broker.settings.topic_defaults),
+        whole_change,
         is_check=request.validate_only,
         answer=answer,
         result=AlterConfigsResourceResponse,

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -33,8 +34,8 @@ from logstore.epoch.log import Log, Topic
 from logstore.epoch.stamps import StampClock
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError
+from logstore.formats.config_row import ALL_BROKERS
 from logstore.formats.lease_row import LeaseRow
-from logstore.formats.quota_row import Quotas
 from logstore.ports.clock import Clock
 
 CHANGES_MAX = 32
@@ -47,6 +48,8 @@ ADOPTIONS_MAX = 2
 """Requests that copy staged batches at once, each with up to 64 MiB of them in memory."""
 
 RULES_SPARE = 64
+
+logger = logging.getLogger(__name__)
 
 
 class ControllerHolder(Protocol):
@@ -80,7 +83,6 @@ class Broker:
         self.node_id, self.rack = log.me.broker, log.me.rack or None
         self.cluster_id = base64.urlsafe_b64encode(log.cluster_id).decode().rstrip("=")
         """As Kafka shows it: 22 characters."""
-        self.fetch_bytes_max = settings.number("fetch.max.bytes")
         self.loop = asyncio.get_running_loop()
         self.clients = Clients(self.loop, settings, log.writer, partial(dispatch, self))
         self.fetch_sessions = FetchSessions(
@@ -109,7 +111,6 @@ class Broker:
         self.traffic = Traffic(settings.number("logstore.metrics.names.max"))
         self.topic_watch = TopicWatch(self.loop)
         log.on_change(self._topic_changed)
-        log.watch_quotas(self._quotas_changed)
         self.tasks = tasks
         self.groups = Coordinators(
             log, settings, timers=self.timers, clock=self.stamps, tasks=tasks, ids=ids
@@ -117,6 +118,8 @@ class Broker:
         self.controller: ControllerHolder | None = None
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
+        settings.on_change(self._settings_changed)
+        log.watch_configs(self._rows_changed)
 
     @property
     def rights_version(self) -> int:
@@ -163,9 +166,25 @@ class Broker:
             self.traffic.forget(topic.topic_id)
         self.topic_watch.changed()
 
-    def _quotas_changed(self, quotas: Quotas) -> None:
-        self.clients.quotas.apply(quotas)
+    def _rows_changed(self) -> None:
+        """Quotas of clients, or settings of brokers, are others now."""
+        self.clients.quotas.apply(self.log.quotas)
+        configs = self.log.broker_configs
+        own = configs.get(str(self.node_id), {})
+        for name, error in self.settings.change(configs.get(ALL_BROKERS, {}), own).items():
+            logger.warning("setting is not taken, the one before stays: name=%s %s", name, error)
         self.topic_watch.changed()
+
+    def _settings_changed(self) -> None:
+        settings, flush = self.settings, self.log.writer.start_settings
+        self.fetch_bytes_max = settings.number("fetch.max.bytes")
+        self._rules.clear()
+        interval_s, backlog_bytes_max = flush.interval_s, flush.backlog_bytes_max
+        if settings.is_changed("logstore.flush.interval.ms"):
+            interval_s = settings.number("logstore.flush.interval.ms") / 1000
+        if settings.is_changed("logstore.backlog.bytes"):
+            backlog_bytes_max = settings.number("logstore.backlog.bytes")
+        self.log.writer.change_pace(interval_s, backlog_bytes_max)
 
     def rules(self, topic: Topic) -> TopicRules:
         rules = self._rules.get(topic.topic_id)

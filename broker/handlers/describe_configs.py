@@ -1,8 +1,8 @@
-"""DescribeConfigs, versions 1 to 4: of topics, and of this broker.
+"""DescribeConfigs, versions 1 to 4: of topics, of this broker, of its loggers.
 
 A list of names that is null or empty asks for all; unknown names in it are passed over. A broker
 knows its own settings only: clients send requests about a broker to that broker. The broker with an
-empty name stands for all of them, and has no settings: none can be set for all while they run.
+empty name stands for all of them, and has the settings that were changed for all while they run.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,16 @@ from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
+from broker.answers.logger_levels import logger_level, logger_names
 from broker.answers.nested_answers import answer_items
 from broker.answers.services import Services
-from broker.answers.shown_configs import ShownConfig, show_broker_configs, show_topic_configs
+from broker.answers.shown_configs import (
+    ShownConfig,
+    show_broker_configs,
+    show_changed_configs,
+    show_logger,
+    show_topic_configs,
+)
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.errors import LogstoreError
@@ -85,13 +92,18 @@ def _describe(broker: Services, call: Call, kind: int, name: str) -> Sequence[Sh
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to see this topic's configs"
             )
         return show_topic_configs(find_topic(broker, name).configs, broker.settings)
-    if kind == ResourceType.BROKER:
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         if not broker.allows(call, Operation.DESCRIBE_CONFIGS, *CLUSTER):
             raise Refuse(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see brokers' settings"
             )
         is_this = check_broker_name(broker, name)
-        return show_broker_configs(broker.settings) if is_this else []
+        if kind == ResourceType.BROKER:
+            shown = show_broker_configs if is_this else show_changed_configs
+            return shown(broker.settings)
+        if not is_this:
+            raise Refuse(ErrorCode.INVALID_REQUEST, "name the broker whose loggers are described")
+        return [show_logger(one, logger_level(one)) for one in logger_names()]
     raise Refuse(
         ErrorCode.INVALID_REQUEST,
         f"configs of topics and brokers can be described: resource_type={kind}",

@@ -6,6 +6,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from broker.answers.altered_brokers import incremental_change
 from broker.answers.altered_configs import Apply, alter_each
 from broker.answers.config_changes import apply_changes, check_changes
 from broker.answers.item_frames import ItemFrame
@@ -31,6 +32,7 @@ async def _alter_all(broker: Services, call: Call, request: IncrementalAlterConf
         call,
         request.resources,
         partial(_apply_of, broker),
+        incremental_change,
         is_check=request.validate_only,
         answer=answer,
         result=AlterConfigsResourceResponse,

@@ -1,7 +1,7 @@
 """ListConfigResources, versions 0 and 1: the resources that configs can be described of.
 
 Version 0 lists resources of client metrics alone (KIP-714), of which there are none. An empty list
-of types asks for all types. Groups and loggers of brokers have no configs here.
+of types asks for all types. Groups have no configs here.
 """
 
 from collections.abc import Iterable
@@ -48,6 +48,6 @@ def _answer(broker: Services, call: Call, types: Iterable[int]) -> Slices[None]:
 def _names(broker: Services, kind: int) -> Iterable[str]:
     if kind == ResourceType.TOPIC:
         return list(broker.log.topics)
-    if kind == ResourceType.BROKER:
+    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return [str(one) for one in sorted(broker.log.live_brokers())]
     return ()

@@ -7,10 +7,13 @@ from logstore.config.address_overrides import plain_address
 
 class AddressLimits:
     def __init__(self, each_max: int, overrides: Mapping[str, int]) -> None:
-        """`overrides`: other limits of single addresses, as `plain_address` writes them."""
+        self._counts: dict[str, int] = {}
+        self.limit(each_max, overrides)
+
+    def limit(self, each_max: int, overrides: Mapping[str, int]) -> None:
+        """From now on; `overrides`: of single addresses, as `plain_address` writes them."""
         self._each_max = each_max
         self._overrides = overrides
-        self._counts: dict[str, int] = {}
 
     def enter(self, host: str) -> str | None:
         """Count one connection of `host`; why it may not stay and is not counted, if so."""

@@ -68,15 +68,10 @@ class Clients:
         self.software = ConnectedSoftware()
         self.is_log_full = False
         """While it is, nothing more is taken from connections that produce."""
-        self.requests_max = settings.number("logstore.connection.requests.max")
-        self._connections_max = settings.number("max.connections")
-        self._addresses = AddressLimits(
-            settings.number("max.connections.per.ip"),
-            parse_overrides(settings.text("max.connections.per.ip.overrides")),
-        )
+        self._settings = settings
+        self._addresses = AddressLimits(0, {})
         self._produce_bytes_max = settings.number("socket.request.max.bytes")
         self._frame_bytes_max = settings.number("logstore.request.max.bytes")
-        self._idle_s = settings.number("connections.max.idle.ms") / 1000
         self._pool = BufferPool()
         self._corked: list[ClientConnection] = []
         self._held: dict[ClientConnection, None] = {}
@@ -86,9 +81,21 @@ class Clients:
         self._timers = Timers(loop)
         self.mutes = Mutes(loop.time, self._timers)
         self.slow_readers = SlowReaders(loop, self._timers)
-        self.receive_budget = ReceiveBudget(
-            loop, self._timers, settings.number("queued.max.request.bytes"), self.connections
+        self.receive_budget = ReceiveBudget(loop, self._timers, 0, self.connections)
+        settings.on_change(self._settings_changed)
+
+    def _settings_changed(self) -> None:
+        """Connections that there are stay, also those beyond a lower limit."""
+        settings = self._settings
+        self.requests_max = settings.number("logstore.connection.requests.max")
+        self._connections_max = settings.number("max.connections")
+        self._addresses.limit(
+            settings.number("max.connections.per.ip"),
+            parse_overrides(settings.text("max.connections.per.ip.overrides")),
         )
+        self._idle_s = settings.number("connections.max.idle.ms") / 1000
+        self.receive_budget.limit(settings.number("queued.max.request.bytes"))
+        self._timers.unset(self)
         self._timers.set(self, self._idle_s / IDLE_CHECKS)
 
     def new_inbox(self) -> Inbox:

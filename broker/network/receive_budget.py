@@ -85,6 +85,12 @@ class ReceiveBudget:
         """`arrived_bytes` when the timer was set."""
         self._is_due = False
 
+    def limit(self, bytes_max: int) -> None:
+        """From now on."""
+        self._bytes_max = bytes_max
+        if self._waiting:
+            self._grant_soon()
+
     @property
     def waiting_count(self) -> int:
         return len(self._waiting)

@@ -30,11 +30,15 @@ def raise_limit() -> int:
 
 
 def limit_connections(settings: BrokerSettings, descriptors: int) -> BrokerSettings:
-    """`settings` with as many connections as descriptors are left for; says so where it lowers."""
+    """`settings` with as many connections as descriptors are left for, also once they are changed;
+    says so where it lowers them."""
     wanted = settings.number(CONNECTIONS_MAX)
     left = max(1, descriptors - RESERVE)
-    if descriptors == resource.RLIM_INFINITY or wanted <= left:
+    if descriptors == resource.RLIM_INFINITY:
         return settings
+    at_most = {CONNECTIONS_MAX: left}
+    if wanted <= left:
+        return BrokerSettings(settings.given, hidden=settings.hidden, at_most=at_most)
     logger.warning(
         "max.connections is lowered: asked=%s allowed=%s RLIMIT_NOFILE=%s; raise the limit "
         "(systemd: LimitNOFILE, Docker: --ulimit nofile)",
@@ -43,4 +47,4 @@ def limit_connections(settings: BrokerSettings, descriptors: int) -> BrokerSetti
         descriptors,
     )
     given = {**settings.given, CONNECTIONS_MAX: str(left)}
-    return BrokerSettings(given, hidden=settings.hidden)
+    return BrokerSettings(given, hidden=settings.hidden, at_most=at_most)

@@ -147,7 +147,7 @@ async def _live(host: Host) -> int | None:
 
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
-    runner, given = log.runner, host.settings
+    runner, given = log.runner, host.settings.copy()
     broker = Broker(
         log,
         given,
@@ -159,6 +159,11 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     )
     peers = TcpPeers(runner.clock, runner.rng)
     controller = Controller(log, ControllerSettings.of(given), peers)
+
+    def settings_changed() -> None:
+        controller.settings = ControllerSettings.of(given)
+
+    given.on_change(settings_changed)
     broker.controller = controller
     server = Server(broker, host.listeners)
     await server.listen()
@@ -185,7 +190,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     ends = [tasks.create_task(host.stop.wait()), tasks.create_task(log.fenced.wait())]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if host.stop.is_set() and not log.fenced.is_set():
-        await _hand_over(host, log)
+        await _hand_over(given, log)
     controller.stop()
     if not log.fenced.is_set():
         await asyncio.wait([running], timeout=GIVE_UP_TIMEOUT_S)
@@ -197,9 +202,9 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     return code
 
 
-async def _hand_over(host: Host, log: Log) -> None:
+async def _hand_over(settings: BrokerSettings, log: Log) -> None:
     """Hand our partitions to other brokers, where there are any."""
-    if not host.settings.flag("controlled.shutdown.enable"):
+    if not settings.flag("controlled.shutdown.enable"):
         return
     others = [
         broker

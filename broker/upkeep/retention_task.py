@@ -39,14 +39,18 @@ class Retention:
 
     def __init__(self, log: Log, settings: BrokerSettings, tables: TableQueries) -> None:
         self._log = log
-        self._defaults = settings.topic_defaults
-        self._period_s = settings.number("log.retention.check.interval.ms") / 1000
+        self._settings, self._defaults = settings, settings.topic_defaults
         self._tables = tables
         self._ledgers: dict[TopicPartition, Ledger] = {}
         self._policies: dict[bytes, tuple[Mapping[str, str], Policy | None]] = {}
         self._troubles = LastingTroubles()
         self.raised_count = 0
         self.failed_count = 0
+        settings.on_change(self._settings_changed)
+
+    def _settings_changed(self) -> None:
+        self._period_s = self._settings.number("log.retention.check.interval.ms") / 1000
+        self._policies.clear()  # which go by defaults, too
 
     async def run(self) -> None:
         runner = self._log.runner

@@ -8,6 +8,7 @@ from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.compaction_row import COMPACTION, CompactionRow
+from logstore.formats.config_row import CONFIG, ConfigRow
 from logstore.formats.feed_row import CHANGE, FeedRow
 from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.formats.number_row import NUMBER, NumberRow
@@ -23,7 +24,6 @@ from logstore.wiring.open import ReadableLog
 OTHERS = (
     "probe",
     "trim",
-    "config",
     "user",
     "acl",
     "format",
@@ -41,6 +41,7 @@ _KNOWN = {
     CHANGE: FeedRow.of,
     TABLE: TableRow.of,
     COMPACTION: CompactionRow.of,
+    CONFIG: ConfigRow.of,
     QUOTA: QuotaRow.of,
 }
 

@@ -28,6 +28,7 @@ from logstore.epoch.watch import Watch
 from logstore.epoch.writer import ChainLimits, ChainWriter
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
+from logstore.formats.config_row import BrokerConfigs
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.quota_row import Quotas
 from logstore.formats.topic_partition import TopicPartition
@@ -76,9 +77,11 @@ class LogSettings:
 
 
 class Log:
+    broker_configs: BrokerConfigs
+    """Settings of brokers that were changed while they ran, as last read."""
     quotas: Quotas
     """Of clients, as last read."""
-    _on_quotas: Callable[[Quotas], None] | None = None
+    _on_rows: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class Log:
         opened: OpenLog,
     ) -> None:
         cluster_id = self.cluster_id = opened.identity.cluster_id
-        self.epoch, self.quotas = started.opened.epoch, started.update.quotas or {}
+        self.epoch = started.opened.epoch
         self.me, self.url = me, opened.location.url  # which never has credentials
         self.runner = runner
         cluster = self._cluster = LiveBrokers(me.broker, runner.clock, lambda: self._watch.hurry())
@@ -200,8 +203,10 @@ class Log:
         finally:
             beating.cancel()
         log = Log(runner, me, started, heartbeats, settings, tasks, opened)
-        log._note_level(started.update)
-        changes = log._catalog.apply(started.update)
+        update = started.update
+        log._note_level(update)
+        log.quotas, log.broker_configs = update.quotas or {}, update.configs or {}
+        changes = log._catalog.apply(update)
         log._leading.lead_recovered(started.recovered)
         log._follow_up(changes)
         log._cluster.observe(await runner.run(read_brokers()))
@@ -273,10 +278,10 @@ class Log:
         """Call back whenever a topic came, went, or has other rows or leaders here."""
         self._callbacks.append(callback)
 
-    def watch_quotas(self, callback: Callable[[Quotas], None]) -> None:
-        """Call back with all quotas of clients, now and whenever they have changed."""
-        self._on_quotas = callback
-        callback(self.quotas)
+    def watch_configs(self, callback: Callable[[], None]) -> None:
+        """Call back now, and whenever `quotas` or `broker_configs` have changed."""
+        self._on_rows = callback
+        callback()
 
     def look_again(self) -> None:
         """Read the change feed now instead of at its next turn."""
@@ -313,10 +318,11 @@ class Log:
         rows = update.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours
-        if update.quotas is not None and update.quotas != self.quotas:
-            self.quotas = update.quotas
-            if self._on_quotas is not None:
-                self._on_quotas(update.quotas)
+        known = (self.quotas, self.broker_configs)
+        self.quotas = known[0] if update.quotas is None else update.quotas
+        self.broker_configs = known[1] if update.configs is None else update.configs
+        if self._on_rows is not None and (self.quotas, self.broker_configs) != known:
+            self._on_rows()
         self._follow_up(self._catalog.apply(update))
 
     def _follow_up(self, changes: LeadershipChanges) -> None:

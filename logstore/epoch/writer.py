@@ -10,7 +10,7 @@ worthless and so is this object: `fenced` is set, every waiter gets the error, n
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from logstore.epoch.appender import Appender, Waiter
@@ -106,7 +106,7 @@ class ChainWriter:
         }
         self._broker = broker
         self._runner = runner
-        self._settings = settings
+        self._settings = self.start_settings = settings
         self._tasks = tasks
         self._sink = sink
         self._pipeline = Pipeline(chain.next_seq, window or Window())
@@ -305,7 +305,7 @@ class ChainWriter:
 
     async def run(self) -> None:
         """Flush until `close`, or until the chain is fenced."""
-        clock, settings = self._runner.clock, self._settings
+        clock = self._runner.clock
         while not self._closing and not self.fenced.is_set():
             await self._wake.wait()
             builder = self._builder
@@ -313,7 +313,7 @@ class ChainWriter:
                 self._wake.clear()
                 continue
             delay_s = flush_delay_s(
-                settings,
+                self._settings,
                 now_s=clock.monotonic_s(),
                 last_began_s=self._last_began_s,
                 has_slot=self._pipeline.has_slot(by_size=False),
@@ -324,6 +324,12 @@ class ChainWriter:
                 await clock.sleep_s(delay_s)
             else:
                 self._freeze(FlushReason.TIME)
+
+    def change_pace(self, interval_s: float, backlog_bytes_max: int) -> None:
+        """From the next flush on. Sizes of segments stay: arenas are made for them."""
+        self._settings = replace(
+            self._settings, interval_s=interval_s, backlog_bytes_max=backlog_bytes_max
+        )
 
     def flush(self, reason: FlushReason = FlushReason.WANTED) -> None:
         """Freeze the open segment now, if there is one."""

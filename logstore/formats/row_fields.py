@@ -11,6 +11,7 @@
     change            feed                    FeedRow
     table             <topic id>              TableRow          the table pointer
     compaction        <run>                   CompactionRow
+    config            broker=<id>             ConfigRow         of all brokers: `broker=`
     quota             <0-f>                   QuotaRow          spread by entity
     trim              <topic id>              see `protocol.verified_versions`
 

@@ -1,4 +1,4 @@
-"""Topics, partitions and client quotas of the registry, read as a whole or by the change feed.
+"""Topics, partitions, quotas and brokers' settings, read as a whole or by the change feed.
 
 Topics are read before partitions, since a creation writes them the other way round: a topic that is
 seen has its partitions. Concurrent changes are in the feed, from the version read before. The
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
+from logstore.formats.config_row import CONFIGS_CHANGED, BrokerConfigs
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.quota_row import QUOTAS_CHANGED, Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
+from logstore.protocol.broker_configs import read_broker_configs
 from logstore.protocol.changes import read_feed
 from logstore.protocol.metadata import read_partition_row, read_partition_rows
 from logstore.protocol.quotas import read_quotas
@@ -34,6 +36,8 @@ class RegistryUpdate:
     is_everything: bool = False
     quotas: Quotas | None = None
     """All of them; None: they were not read."""
+    configs: BrokerConfigs | None = None
+    """The same."""
     format_level: int | None = None
     """The finalized one; None: it was not read."""
 
@@ -43,13 +47,14 @@ def read_everything() -> Steps[RegistryUpdate]:
     level = yield from read_level()
     topics = {name: _live(TopicRow.of(row)) for name, row in (yield QueryRows(TOPIC))}
     partitions = dict((yield from read_partition_rows()))
-    quotas = yield from read_quotas()
+    quotas, configs = (yield from read_quotas()), (yield from read_broker_configs())
     return RegistryUpdate(
         feed.version,
         topics,
         partitions,
         is_everything=True,
         quotas=quotas,
+        configs=configs,
         format_level=level,
     )
 
@@ -75,8 +80,9 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
     topics: dict[str, TopicRow | None] = {}
     wanted: dict[TopicPartition, None] = {}
     quotas = (yield from read_quotas()) if QUOTAS_CHANGED in changes else None
+    configs = (yield from read_broker_configs()) if CONFIGS_CHANGED in changes else None
     for change in changes:
-        if change == QUOTAS_CHANGED:
+        if change in (QUOTAS_CHANGED, CONFIGS_CHANGED):
             continue
         if change.partition >= 0:
             wanted[TopicPartition(change.topic_id, change.partition)] = None
@@ -100,7 +106,7 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
         if isinstance(outcome, LogstoreError):
             raise outcome
         partitions[key] = outcome
-    return RegistryUpdate(version, topics, partitions, quotas=quotas)
+    return RegistryUpdate(version, topics, partitions, quotas=quotas, configs=configs)
 
 
 def _live(topic: TopicRow) -> TopicRow | None:

@@ -28,12 +28,13 @@ def list_resources(
 def test_topics_and_brokers_are_listed(running: Running, client: Connection) -> None:
     running.create_topic("one")
     running.create_topic("two")
-    everything = [(TOPIC, "one"), (TOPIC, "two"), (BROKER, "1")]
+    everything = [(TOPIC, "one"), (TOPIC, "two"), (BROKER, "1"), (BROKER_LOGGER, "1")]
 
     assert list_resources(client) == (0, everything)
     assert list_resources(client, TOPIC, TOPIC) == (0, everything[:2])
-    assert list_resources(client, BROKER) == (0, everything[2:])
-    assert list_resources(client, BROKER_LOGGER, CLIENT_METRICS, GROUP) == (0, [])
+    assert list_resources(client, BROKER) == (0, everything[2:3])
+    assert list_resources(client, BROKER_LOGGER) == (0, everything[3:])
+    assert list_resources(client, CLIENT_METRICS, GROUP) == (0, [])
 
 
 def test_version_0_knows_client_metrics_alone(client: Connection) -> None:
