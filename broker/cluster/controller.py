@@ -183,6 +183,7 @@ class Controller:
             alive=self._log.liveness.alive | {self._me},
             chains=self._executor.chains,
             places=places,
+            format_level=self._log.format_level,
         )
 
     def _all_places(self) -> Iterator[PlacedPartition]:

@@ -52,6 +52,9 @@ class ClusterLog(Protocol):
     def fenced(self) -> asyncio.Event: ...
 
     @property
+    def format_level(self) -> int: ...
+
+    @property
     def topics(self) -> Mapping[str, ClusterTopic]: ...
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
+from logstore.formats.levels import OLDEST_LEVEL
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 
@@ -55,6 +56,8 @@ class ClusterView:
     alive: frozenset[int]
     chains: Mapping[int, ChainRow]
     places: PlacedPartitions
+    format_level: int = OLDEST_LEVEL
+    """The finalized one."""
 
     def is_open(self, chain: int) -> bool:
         """A chain that is newer than our list of chains is open."""
@@ -69,12 +72,15 @@ class ClusterView:
 
     @property
     def eligible(self) -> frozenset[int]:
-        """Brokers that may be given partitions: alive, not stopping, not fenced."""
+        """Brokers that may be given partitions: alive, not stopping, not fenced, and able to read
+        what others write (one of 0.1.0 may start in the moment in which a level is finalized)."""
         return frozenset(broker for broker in self.alive if self._is_eligible(broker))
 
     def _is_eligible(self, broker: int) -> bool:
         row = self.brokers.get(broker)
-        return row is not None and row.status is BrokerStatus.SERVING and self.is_open(row.epoch)
+        if row is None or row.level_max < self.format_level:
+            return False
+        return row.status is BrokerStatus.SERVING and self.is_open(row.epoch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
 """The cluster row is made once, and never where a registry was lost."""
 
+from dataclasses import replace
+
 import pytest
 
-from logstore.errors import Refused
+from logstore.errors import NotFound, Refused
 from logstore.formats.cluster_row import ClusterRow
 from logstore.formats.levels import NEWEST_LEVEL
 from logstore.protocol.identity import Identity, encode_identity, ensure_identity
+from logstore.protocol.steps import PutRow
 from logstore.testing.scripted import drive
 
 IDENTITY = Identity(b"c" * 16, "sqlite:registry.db")
@@ -27,3 +30,22 @@ def test_a_lost_registry_gets_no_cluster_row() -> None:
 
     with pytest.raises(Refused, match="the log has chains and the registry is empty"):
         drive(ensure_identity(IDENTITY.registry), answers)
+
+
+def test_the_row_gets_the_level_that_the_log_was_created_with() -> None:
+    """A broker of the release before may have created cluster.json, and starts beside this one."""
+    older = replace(IDENTITY, format_level=1)
+    row = ClusterRow(IDENTITY.cluster_id, 1, 1).row()
+    answers = [encode_identity(older), NO_ROW, NotFound("no opening"), None, row]
+
+    identity, made = drive(ensure_identity(IDENTITY.registry), answers)
+
+    assert identity == older
+    (put,) = [request for request in made if isinstance(request, PutRow)]
+    assert put.row == row
+
+
+def test_a_log_above_the_level_of_this_version_is_refused() -> None:
+    newer = ClusterRow(IDENTITY.cluster_id, 2, NEWEST_LEVEL + 1).row()
+    with pytest.raises(Refused, match=f"newer logstore: format_level={NEWEST_LEVEL + 1}"):
+        drive(ensure_identity(IDENTITY.registry), [encode_identity(IDENTITY), newer, newer])

@@ -1,6 +1,7 @@
 """What is decided of any cluster: nothing for the dead, the same twice, peace in the end."""
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,3 +105,10 @@ def test_in_the_end_leadership_is_balanced_and_there_is_nothing_left_to_do(model
     most = max(heads[broker] for broker in eligible)
     least = min(heads[broker] for broker in eligible)
     assert most - least <= 1 or (most - least) * 10 <= most
+
+
+def test_a_broker_that_cannot_read_the_finalized_level_is_given_no_partition() -> None:
+    brokers = {1: broker_row(11, level_max=2), 2: broker_row(12), 3: broker_row(13, level_max=2)}
+    view = Model(brokers, [led_by(1, 11)]).view()
+    assert view.eligible == {1, 2, 3}
+    assert replace(view, format_level=2).eligible == {1, 3}
