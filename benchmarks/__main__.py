@@ -39,6 +39,7 @@ CASES = (
         "hostile_memory",
         "compact",
         "clean",
+        "clean_beside",
     ),
     *("spark_plan", "history_fetch", "freshness"),
     *(

@@ -91,13 +91,13 @@ class _Table:
                 for pieces in found.buckets.values()
             ]
             seconds["decide"] = self._timed(tasks, found)
-        rewrites = [self._rewrite(unit, found, [one.index for one in units]) for unit in units]
+        rewrites = [self._rewrite(unit, found) for unit in units]
         seconds["rewrite"] = self._timed(rewrites, found)
         assert found.dropped
         seconds["all"] = sum(seconds.values())
         return seconds
 
-    def _rewrite(self, unit: Unit, found: CleanFound, rewritten: Sequence[int]) -> RewriteTask:
+    def _rewrite(self, unit: Unit, found: CleanFound) -> RewriteTask:
         mine = found.units[unit.index]
         dead: list[Piece] = mine.dead_pieces
         return RewriteTask(
@@ -106,7 +106,6 @@ class _Table:
             rows=mine.rows,
             dead=dead,
             tombstones=mine.tombstone_pieces,
-            rewritten=rewritten,
         )
 
     def _timed(self, tasks: Sequence[CleanTask], found: CleanFound) -> float:

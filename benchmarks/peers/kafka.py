@@ -10,8 +10,9 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -47,8 +48,10 @@ def fetch_jars() -> Path:
     return folder
 
 
-def start_kafka(directory: Path, *, nodes: int = 1) -> Server:
-    """Raises `RuntimeError` with its log when it does not come up."""
+def start_kafka(
+    directory: Path, *, nodes: int = 1, settings: Mapping[str, str] = MappingProxyType({})
+) -> Server:
+    """`settings`: of each broker. Raises `RuntimeError` with its log when it does not come up."""
     java = ["java", *_HEAP, "-cp", f"{fetch_jars()}/*"]
     ports = [_free_port() for _ in range(nodes)]
     controllers = [_free_port() for _ in range(nodes)]
@@ -59,19 +62,18 @@ def start_kafka(directory: Path, *, nodes: int = 1) -> Server:
     files = []
     for node in range(1, nodes + 1):
         files.append(directory / f"server-{node}.properties")
-        files[-1].write_text(_properties(directory, node, ports, controllers))
+        files[-1].write_text(_properties(directory, node, ports, controllers, settings))
         arguments = ["format", "-t", cluster, "-c", str(files[-1])]
         format_it = [*java, "kafka.tools.StorageTool", *arguments]
         subprocess.run(format_it, capture_output=True, check=True)
     began = time.perf_counter()
     logs = [path.with_suffix(".log") for path in files]
-    children = [
+    processes = [
         spawn([*java, "kafka.Kafka", str(path)], log) for path, log in zip(files, logs, strict=True)
     ]
-    processes = [psutil.Process(child.pid) for child in children]
     bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
     try:
-        for child, port, log in zip(children, ports, logs, strict=True):
+        for child, port, log in zip(processes, ports, logs, strict=True):
             _wait_until_it_accepts(child, port, log)
         took_s = time.perf_counter() - began
         if nodes > 1:
@@ -79,7 +81,7 @@ def start_kafka(directory: Path, *, nodes: int = 1) -> Server:
     except BaseException:
         stop(processes)
         raise
-    return Server("kafka", bootstrap, processes, directory, took_s, replicas=nodes)
+    return Server("kafka", bootstrap, [*processes], directory, took_s, replicas=nodes)
 
 
 def kill_and_restart(server: Server, node: int) -> None:
@@ -90,12 +92,12 @@ def kill_and_restart(server: Server, node: int) -> None:
     process.wait(READY_S)
     log = server.directory / f"server-{node}-again.log"
     child = spawn(command, log)
-    server.processes[node - 1] = psutil.Process(child.pid)
+    server.processes[node - 1] = child
     port = int(server.bootstrap.split(",")[node - 1].rpartition(":")[2])
     _wait_until_it_accepts(child, port, log)
 
 
-def _wait_until_it_accepts(child: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+def _wait_until_it_accepts(child: psutil.Popen, port: int, log: Path) -> None:
     deadline_s = time.monotonic() + READY_S
     while not _accepts(port):
         if child.poll() is not None or time.monotonic() > deadline_s:
@@ -104,7 +106,11 @@ def _wait_until_it_accepts(child: "subprocess.Popen[bytes]", port: int, log: Pat
 
 
 def _properties(
-    directory: Path, node: int, ports: Sequence[int], controllers: Sequence[int]
+    directory: Path,
+    node: int,
+    ports: Sequence[int],
+    controllers: Sequence[int],
+    settings: Mapping[str, str],
 ) -> str:
     port, controller, copies = ports[node - 1], controllers[node - 1], str(len(ports))
     voters = [f"{number}@127.0.0.1:{place}" for number, place in enumerate(controllers, 1)]
@@ -124,6 +130,7 @@ def _properties(
         "transaction.state.log.replication.factor": copies,
         "offsets.topic.num.partitions": "1",
         "message.max.bytes": "8388608",
+        **settings,
     }
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 

@@ -33,7 +33,7 @@ def start_logstore(
     """
     data = directory / "data"
     place = place or LogPlace(str(data))
-    children: list[subprocess.Popen[bytes]] = []
+    processes: list[psutil.Process] = []
     addresses: list[str] = []
     counts: list[Path] = []
     began = time.perf_counter()
@@ -50,10 +50,10 @@ def start_logstore(
             command += [part for one in (*_SETTINGS, *settings) for part in ("--set", one)]
             log = directory / f"broker-{number}.log"
             with log.open("wb") as errors:
-                children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors))
-            addresses.append(_address(children[-1], log))
+                child = psutil.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+            processes.append(child)
+            addresses.append(_address(child, log))
         took_s = time.perf_counter() - began
-        processes = [psutil.Process(child.pid) for child in children]
         bootstrap = ",".join(addresses)
         if brokers > 1:
             wait_for_brokers(bootstrap, brokers)
@@ -61,7 +61,7 @@ def start_logstore(
             for process in processes:
                 process.send_signal(signal.SIGUSR1)
     except BaseException:
-        stop([psutil.Process(child.pid) for child in children])
+        stop(processes)
         raise
     return Server("logstore", bootstrap, processes, data, took_s, counts=counts)
 
@@ -73,7 +73,7 @@ def _module(looks: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "benchmarks.peers.launch", *looks, "--"]
 
 
-def _address(child: "subprocess.Popen[bytes]", log: Path) -> str:
+def _address(child: psutil.Popen, log: Path) -> str:
     assert child.stdout is not None
     line = child.stdout.readline().decode()
     found = _ACCEPTS.search(line)

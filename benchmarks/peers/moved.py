@@ -19,6 +19,11 @@ def move_all(directory: Path) -> None:
     compact = [sys.executable, "-c", "from logstore.cli.main import main; raise SystemExit(main())"]
     compact += ["compact", "--url", str(directory), "--now"]
     subprocess.run(compact, check=True, stdout=subprocess.DEVNULL)
+    trim_all(directory)
+
+
+def trim_all(directory: Path) -> None:
+    """The second half alone: of a log whose records were moved."""
     asyncio.run(_trim(directory))
 
 

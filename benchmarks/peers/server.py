@@ -93,12 +93,15 @@ def stop(processes: Sequence[psutil.Process]) -> None:
     for process in alive:
         process.kill()
     psutil.wait_procs(alive, STOP_S)
+    for process in processes:
+        if isinstance(process, psutil.Popen) and process.stdout is not None:
+            process.stdout.close()
 
 
-def spawn(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+def spawn(command: Sequence[str], log: Path) -> psutil.Popen:
     """A child whose output goes to `log`."""
     with log.open("wb") as out:
-        return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ})
+        return psutil.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ})
 
 
 def wait_for_brokers(bootstrap: str, count: int) -> None:

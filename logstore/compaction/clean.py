@@ -24,8 +24,10 @@ from logstore.compaction.clean_rules import (
     most_dirty,
     neighbours_of,
     overdue_ms,
+    settled_end,
     tombstone_horizon,
     units_to_rewrite,
+    units_to_settle,
 )
 from logstore.compaction.commit import Overtaken
 from logstore.compaction.edits import raise_edited_ends
@@ -49,14 +51,20 @@ class _Partition:
     state: TopicState
     range: CleanRange
     horizon: int
+    settled_before: int
     found: CleanFound = field(default_factory=CleanFound)
     rewritten: list[int] = field(default_factory=list)
     removes: list[DataFile] = field(default_factory=list)
     adds: list[DataFile] = field(default_factory=list)
 
     @property
+    def settled(self) -> int:
+        return settled_end(self.found.held, set(self.rewritten), self.range.clean_end)
+
+    @property
     def is_news(self) -> bool:
-        return bool(self.removes) or self.range.clean_end > self.range.clean_before
+        has_moved = self.range.clean_end > self.range.clean_before
+        return bool(self.removes) or has_moved or self.settled != self.settled_before
 
 
 class Cleaning:
@@ -147,7 +155,7 @@ class Cleaning:
             return
         self._session.step(f"tombstones: {state.topic.name}")
         try:
-            cleaned_then = self._cleaned_at(state, now_ms - rules.tombstones_kept_ms)
+            settled_then = self._settled_at(state, now_ms - rules.tombstones_kept_ms)
         except LogstoreError as error:
             for one in ranges:
                 self._fail(state, one.partition, error)
@@ -156,18 +164,19 @@ class Cleaning:
             key = TopicPartition(state.topic.topic_id, one.partition)
             if key in state.views:
                 edited_end = state.views[key].row.edited_end
-                then = cleaned_then.get(one.partition, 0)
-                yield _Partition(state, one, tombstone_horizon(then, edited_end, None))
+                then = settled_then.get(one.partition, 0)
+                horizon = tombstone_horizon(then, edited_end, None)
+                yield _Partition(state, one, horizon, snapshot.settled.get(one.partition, 0))
 
-    def _cleaned_at(self, state: TopicState, time_ms: int) -> Mapping[int, int]:
-        """Clean ends that the table had at that time; none where its log begins later."""
+    def _settled_at(self, state: TopicState, time_ms: int) -> Mapping[int, int]:
+        """Settled ends that the table had at that time; none where its log begins later."""
         tables, topic_id = self._session.ports.tables, state.topic.topic_id
         try:
             version, _ = tables.version_and_later(topic_id, time_ms)
             then = None if version is None else tables.snapshot(topic_id, version=version)
         except NotFound:
             return {}
-        return {} if then is None else then.cleaned
+        return {} if then is None else then.settled
 
     def _scan(self, partitions: Sequence[_Partition]) -> None:
         tasks: list[tuple[_Partition, Task]] = []
@@ -209,7 +218,9 @@ class Cleaning:
                 for index, unit in one.found.units.items()
             }
             ratio = one.state.topic.clean.dead_ratio_min
-            one.rewritten = units_to_rewrite(counts, ratio)
+            waiting = one.found.last_tombstones - sum(unit.tombstones for unit in counts.values())
+            settling = units_to_settle(one.found.held, waiting, one.range.rows, ratio)
+            one.rewritten = sorted({*units_to_rewrite(counts, ratio), *settling})
             options = self._session.options
             for units in neighbours_of(one.range.units, one.rewritten, options.task_bytes):
                 task = self._rewrite_task(one, units)
@@ -235,7 +246,6 @@ class Cleaning:
             rows=sum(unit.rows for unit in found),
             dead=dead,
             tombstones=[piece for unit in found for piece in unit.tombstone_pieces],
-            rewritten=one.rewritten,
         )
 
     def _commit(self, partitions: Sequence[_Partition]) -> None:
@@ -254,6 +264,7 @@ class Cleaning:
                 [file for one in partitions for file in one.removes],
                 str(self._session.run),
                 cleaned={one.range.partition: one.range.clean_end for one in partitions},
+                settled={one.range.partition: one.settled for one in partitions},
             )
             self._session.commit(state, commit)
         except Overtaken:

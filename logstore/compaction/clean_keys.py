@@ -9,7 +9,7 @@ that no step holds all rows of a unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 ROW_BYTES = 32
 """Memory of one row here, about: digest, offset, unit, and whether it is a tombstone."""
 
-NO_HOLDER = -1
-
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """`dead`: columns unit, offset. `tombstones`: columns unit, offset, holder.
+    """`dead`, `tombstones`: columns unit, offset; these tombstones may go.
 
-    A tombstone may go only together with every older row of its key. `holder` is a unit that has
-    such a row, one line for each, or `NO_HOLDER`. `newest_tombstone`: the greatest offset of a
-    tombstone that is the last row of its key, whatever its age; -1 for none.
+    `held`: of each unit that has older rows of keys whose last row is a tombstone, the least offset
+    of these tombstones. `last_tombstones`: how many are the last row of their key, whatever their
+    age; `newest_tombstone`: the greatest offset of these, -1 for none.
     """
 
     dead: pa.Table
     tombstones: pa.Table
+    held: Mapping[int, int]
+    last_tombstones: int
     newest_tombstone: int
 
 
@@ -70,28 +70,49 @@ def newest_of(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     return rows.filter(is_newest), rows.filter(pc.invert(is_newest))
 
 
-def decide(rows: pa.Table, horizon: int) -> Decided:
-    """`rows` hold all rows of their digests below the clean end, reduced or not.
+def reduced(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Rows of one unit that a decision needs, and all others, which are dead.
 
-    Tombstones at offsets below `horizon` may go.
+    The newest row of each digest, and of one that ends in a tombstone an older row too: the
+    decision has to know which units have any.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    newest, dead = newest_of(rows)
+    stones = newest.filter(newest["tombstone"])
+    if not stones.num_rows or not dead.num_rows:
+        return newest, dead
+    older, _ = newest_of(dead.filter(pc.is_in(dead["digest"], value_set=stones["digest"])))
+    is_kept = pc.is_in(dead["offset"], value_set=older["offset"])
+    return pa.concat_tables([newest, older]), dead.filter(pc.invert(is_kept))
+
+
+def decide(rows: pa.Table, horizon: int) -> Decided:
+    """`rows` hold all rows of their digests below the clean end, reduced or not.
+
+    Tombstones at offsets below `horizon` may go, once no older row of their key is left.
+    """
+    import pyarrow.compute as pc
+
     rows = rows.combine_chunks()
     newest, dead = newest_of(rows)
-    tombstones = newest.filter(newest["tombstone"])
-    last = pc.max(tombstones["offset"]).as_py()
-    old = tombstones.filter(pc.less(tombstones["offset"], horizon)).combine_chunks()
-    holders = dead.filter(pc.is_in(dead["digest"], value_set=old["digest"]))
-    at = pc.index_in(holders["digest"], value_set=old["digest"])
-    alone = old.filter(pc.invert(pc.is_in(old["digest"], value_set=holders["digest"])))
-    nothing = pa.repeat(pa.scalar(NO_HOLDER, pa.int32()), alone.num_rows)
-    held = old.select(["unit", "offset"]).take(at).append_column("holder", holders["unit"])
-    free = alone.select(["unit", "offset"]).append_column("holder", nothing)
+    stones = newest.filter(newest["tombstone"]).combine_chunks()
+    last = pc.max(stones["offset"]).as_py()
+    holders = dead.filter(pc.is_in(dead["digest"], value_set=stones["digest"]))
+    at = pc.index_in(holders["digest"], value_set=stones["digest"])
+    held = stones.select(["offset"]).take(at).append_column("holder", holders["unit"])
+    lowest = held.group_by("holder", use_threads=False).aggregate([("offset", "min")])
+    is_held = pc.is_in(stones["offset"], value_set=held["offset"])
+    is_old = pc.less(stones["offset"], horizon)
+    free = stones.filter(pc.and_(is_old, pc.invert(is_held)))
     return Decided(
         dead.select(["unit", "offset"]),
-        pa.concat_tables([held, free]),
+        free.select(["unit", "offset"]),
+        dict(
+            zip(lowest["holder"].to_pylist(), lowest["offset_min"].to_pylist(), strict=True),
+        ),
+        stones.num_rows,
         -1 if last is None else last,
     )
 
@@ -124,18 +145,6 @@ def _cut_by(name: str, ordered: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     ):
         yield value, others.slice(start, count)
         start += count
-
-
-def tombstones_to_drop(tombstones: pa.Table, rewritten: pa.Array) -> pa.Array:
-    """Offsets, of rows with columns offset and holder: all of their holders are rewritten."""
-    import pyarrow.compute as pc
-
-    holders = tombstones["holder"]
-    stays = pc.invert(pc.or_(pc.is_in(holders, value_set=rewritten), pc.equal(holders, NO_HOLDER)))
-    held = tombstones.filter(stays)["offset"].combine_chunks()
-    offsets = pc.unique(tombstones["offset"].combine_chunks())
-    dropped: pa.Array = offsets.filter(pc.invert(pc.is_in(offsets, value_set=held)))
-    return dropped
 
 
 def _byte(digests: pa.Array, at: int) -> pa.Array:

@@ -2,8 +2,7 @@
 
     {"kind": "scan", …, "units": [[index, [file, …]], …], "buckets": 0 or N, "horizon": offset}
     {"kind": "decide", …, "pieces": [piece, …], "horizon": offset}
-    {"kind": "rewrite", …, "units": …, "rows": 12, "dead": [piece, …], "tombstones": [piece, …],
-     "rewritten": [[first, last], …]}
+    {"kind": "rewrite", …, "units": …, "rows": 12, "dead": [piece, …], "tombstones": [piece, …]}
 
 A scan reads keys and reduces them: into buckets of the keys' digests, which `decide` tasks finish,
 or, with 0 buckets, it has all rows of the partition and decides itself. What a scan and a decision
@@ -15,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from itertools import chain
 from typing import Any, TypedDict
 
 from logstore.compaction.clean_objects import Piece
@@ -92,8 +90,6 @@ class RewriteTask(_CleanTask):
     rows: int
     dead: Sequence[Piece]
     tombstones: Sequence[Piece]
-    rewritten: Sequence[int]
-    """All units of the partition that this run rewrites, in order."""
 
     def text(self) -> str:
         own = {
@@ -101,7 +97,6 @@ class RewriteTask(_CleanTask):
             "rows": self.rows,
             "dead": list(self.dead),
             "tombstones": list(self.tombstones),
-            "rewritten": _ranges_of(self.rewritten),
         }
         return _json({**self._front(REWRITE), **own})
 
@@ -120,7 +115,7 @@ class UnitFound:
     dead_pieces: list[Piece] = field(default_factory=list)
     """Offsets of rows without a key or with a newer one; column offset."""
     tombstone_pieces: list[Piece] = field(default_factory=list)
-    """Columns offset, holder."""
+    """Those of tombstones that may go; column offset."""
 
     def add(self, other: UnitFound) -> None:
         self.rows += other.rows
@@ -140,6 +135,9 @@ class CleanFound:
     raw_offset: int = -1
     """The first batch that cannot be decoded."""
     newest_tombstone: int = -1
+    last_tombstones: int = 0
+    held: dict[int, int] = field(default_factory=dict)
+    """As in `clean_keys.Decided`."""
     dropped: int = 0
     """Rows that a rewrite left out."""
     dropped_tombstones: int = 0
@@ -152,6 +150,9 @@ class CleanFound:
         if offset >= 0 and (self.raw_offset < 0 or offset < self.raw_offset):
             self.raw_offset = offset
 
+    def hold(self, unit: int, offset: int) -> None:
+        self.held[unit] = min(offset, self.held.get(unit, offset))
+
     def add(self, other: CleanFound) -> None:
         for index, unit in other.units.items():
             self.unit(index).add(unit)
@@ -159,6 +160,9 @@ class CleanFound:
             self.buckets.setdefault(bucket, []).extend(pieces)
         self.see_raw(other.raw_offset)
         self.newest_tombstone = max(self.newest_tombstone, other.newest_tombstone)
+        self.last_tombstones += other.last_tombstones
+        for index, offset in other.held.items():
+            self.hold(index, offset)
         self.dropped += other.dropped
         self.dropped_tombstones += other.dropped_tombstones
 
@@ -168,6 +172,8 @@ class CleanFound:
             "buckets": {str(number): pieces for number, pieces in self.buckets.items()},
             "raw_offset": self.raw_offset,
             "newest_tombstone": self.newest_tombstone,
+            "last_tombstones": self.last_tombstones,
+            "held": {str(index): offset for index, offset in self.held.items()},
             "dropped": self.dropped,
             "dropped_tombstones": self.dropped_tombstones,
         }
@@ -184,6 +190,8 @@ class CleanFound:
             {int(number): _pieces_of(pieces) for number, pieces in data["buckets"].items()},
             data["raw_offset"],
             data["newest_tombstone"],
+            data["last_tombstones"],
+            {int(index): int(offset) for index, offset in data["held"].items()},
             data["dropped"],
             data["dropped_tombstones"],
         )
@@ -209,7 +217,6 @@ def clean_task_of(data: Mapping[str, Any]) -> CleanTask:
         rows=data["rows"],
         dead=_pieces_of(data["dead"]),
         tombstones=_pieces_of(data["tombstones"]),
-        rewritten=list(chain(*(range(first, last + 1) for first, last in data["rewritten"]))),
     )
 
 
@@ -232,14 +239,3 @@ def _units_of(lists: Iterable[tuple[int, Sequence[Sequence[Any]]]]) -> list[Unit
 
 def _pieces_of(lists: Iterable[Sequence[Any]]) -> list[Piece]:
     return [Piece(str(key), int(start), int(length)) for key, start, length in lists]
-
-
-def _ranges_of(numbers: Iterable[int]) -> list[list[int]]:
-    """Rising numbers as ranges, both ends inclusive: there may be 100,000."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] + 1 == number:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ranges

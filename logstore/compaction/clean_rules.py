@@ -12,7 +12,7 @@ A *unit* is what is rewritten as a whole: one file, or files whose offsets overl
 by the table's owner may leave them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.config.topic_limits import number_of
@@ -135,7 +135,7 @@ class UnitCounts:
     keyless: int
     """Written before the topic was compacted: no key names them."""
     tombstones: int
-    """Old enough to go, if no older row of their key stays."""
+    """Those that may go."""
 
     @property
     def dead(self) -> int:
@@ -212,14 +212,15 @@ def overdue_ms(wanted: CleanRange, rules: CleanRules, now_ms: int) -> int:
     return max(0, now_ms - rules.lag_max_ms - oldest)
 
 
-def tombstone_horizon(cleaned_then: int, edited_end: int, raw_offset: int | None) -> int:
+def tombstone_horizon(settled_then: int, edited_end: int, raw_offset: int | None) -> int:
     """Tombstones below it may go. See docs/decisions/0022-key-compaction.md.
 
-    `cleaned_then`: the clean end that the table had `delete.retention.ms` ago. `edited_end`: below
+    `settled_then`: the settled end that the table had `delete.retention.ms` ago: a consumer that
+    has read an older row of their keys began before. `edited_end`: below
     it brokers read no segment, where older rows of the key may still be. `raw_offset`: the first
     batch that cannot be decoded here; consumers may find an older row of the key in it.
     """
-    horizon = min(cleaned_then, edited_end)
+    horizon = min(settled_then, edited_end)
     return horizon if raw_offset is None else min(horizon, raw_offset)
 
 
@@ -230,6 +231,23 @@ def units_to_rewrite(counts: Mapping[int, UnitCounts], dead_ratio_min: float) ->
         for index, unit in sorted(counts.items())
         if unit.dead and unit.dead >= dead_ratio_min * unit.rows
     ]
+
+
+def units_to_settle(
+    held: Mapping[int, int], waiting: int, rows: int, dead_ratio_min: float
+) -> list[int]:
+    """Indexes of the units to rewrite so that tombstones may go some day.
+
+    `held` as in `clean_keys.Decided`; of the rows of the partition so many tombstones are `waiting`
+    until they may. They are allowed to be as many as dead rows are.
+    """
+    return sorted(held) if waiting and waiting >= dead_ratio_min * rows else []
+
+
+def settled_end(held: Mapping[int, int], rewritten: Collection[int], clean_end: int) -> int:
+    """After these units were rewritten: below it no tombstone has an older row of its key left."""
+    left = [offset for unit, offset in held.items() if unit not in rewritten]
+    return min(left, default=clean_end)
 
 
 def neighbours_of(units: Sequence[Unit], wanted: Sequence[int], bytes_max: int) -> list[list[Unit]]:

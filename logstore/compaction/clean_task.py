@@ -18,8 +18,7 @@ from logstore.compaction.clean_keys import (
     decide,
     key_rows,
     key_schema,
-    newest_of,
-    tombstones_to_drop,
+    reduced,
 )
 from logstore.compaction.clean_objects import Piece, PieceWriter, decode_piece, object_key
 from logstore.compaction.clean_plan import (
@@ -159,7 +158,7 @@ class _Work:
             raise AlreadyExists(f"another attempt has this name: key={self._pieces.key}")
 
     def _reduced(self, unit: int, task: ScanTask) -> Iterator[pa.Table]:
-        """The newest rows of each part of a unit; the others are dead."""
+        """Rows of each part of a unit that a decision needs; the others are dead."""
         import pyarrow as pa
 
         files = next(one.files for one in task.units if one.index == unit)
@@ -193,18 +192,21 @@ class _Work:
                 yield key_rows(unit, *columns)
 
     def _newest(self, unit: int, rows: pa.Table) -> pa.Table:
-        newest, dead = newest_of(rows)
+        left, dead = reduced(rows)
         if dead.num_rows:
             self._add_dead(self.found.unit(unit), dead.select(["offset"]))
-        return newest
+        return left
 
     def _take(self, decided: Decided) -> None:
         self.found.newest_tombstone = max(self.found.newest_tombstone, decided.newest_tombstone)
+        self.found.last_tombstones += decided.last_tombstones
+        for unit, offset in decided.held.items():
+            self.found.hold(unit, offset)
         for unit, rows in by_unit(decided.dead):
             self._add_dead(self.found.unit(unit), rows)
         for unit, rows in by_unit(decided.tombstones):
             found = self.found.unit(unit)
-            found.tombstones += len(rows["offset"].unique())
+            found.tombstones += rows.num_rows
             found.tombstone_pieces.append(self._pieces.add(rows))
 
     def _add_dead(self, found: UnitFound, rows: pa.Table) -> None:
@@ -216,14 +218,9 @@ class _Work:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        rewritten = pa.array(task.rewritten, pa.int32())
-        parts = [self._read(piece)["offset"].combine_chunks() for piece in task.dead]
-        tombstones = 0
-        if task.tombstones:
-            rows = pa.concat_tables([self._read(piece) for piece in task.tombstones])
-            dropped = tombstones_to_drop(rows, rewritten)
-            tombstones = len(dropped)
-            parts.append(dropped)
+        pieces = [*task.dead, *task.tombstones]
+        parts = [self._read(piece)["offset"].combine_chunks() for piece in pieces]
+        tombstones = sum(map(len, parts[len(task.dead) :]))
         dead = pa.concat_arrays(parts) if parts else pa.array([], pa.int64())
         return dead.take(pc.sort_indices(dead)), tombstones
 

@@ -39,6 +39,7 @@ class TableCheckpoint:
     files: dict[int, FileList] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     cleaned: dict[int, int] = field(default_factory=dict)
+    settled: dict[int, int] = field(default_factory=dict)
     protocol: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
 
@@ -101,6 +102,8 @@ def _decode_rows(
             checkpoint.ends[partition] = txn["version"]
         elif (partition := names.cleaned_partition_of(txn["appId"], topic_id)) is not None:
             checkpoint.cleaned[partition] = txn["version"]
+        elif (partition := names.settled_partition_of(txn["appId"], topic_id)) is not None:
+            checkpoint.settled[partition] = txn["version"]
     for protocol in _actions(rows, "protocol"):
         checkpoint.protocol = protocol
     for metadata in _actions(rows, "metaData"):

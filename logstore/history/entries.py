@@ -42,6 +42,7 @@ class LogEntry:
     protocol: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
     cleaned: Mapping[int, int] = field(default_factory=dict)
+    settled: Mapping[int, int] = field(default_factory=dict)
     """Clean ends by partition."""
 
 
@@ -105,6 +106,9 @@ def encode_commit(topic_id: bytes, read_version: int, commit: TableCommit, now_m
     for partition, end in sorted(commit.cleaned.items()):
         app = names.clean_app_id(topic_id, partition)
         actions.append({"txn": {"appId": app, "version": end, "lastUpdated": now_ms}})
+    for partition, end in sorted(commit.settled.items()):
+        app = names.settled_app_id(topic_id, partition)
+        actions.append({"txn": {"appId": app, "version": end, "lastUpdated": now_ms}})
     for file in commit.removes:
         actions.append({"remove": _remove(file, now_ms, file.partition not in merged)})
     for file in commit.adds:
@@ -118,6 +122,7 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
     protocol = metadata = None
     ends: dict[int, int] = {}
     cleaned: dict[int, int] = {}
+    settled: dict[int, int] = {}
     adds: list[DataFile] = []
     removed: list[str] = []
     rewritten: set[int] = set()
@@ -136,6 +141,8 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
                     ends[partition] = version_of_app
                 elif (partition := names.cleaned_partition_of(app, topic_id)) is not None:
                     cleaned[partition] = version_of_app
+                elif (partition := names.settled_partition_of(app, topic_id)) is not None:
+                    settled[partition] = version_of_app
             info = action.get("commitInfo") or info
             protocol = action.get("protocol") or protocol
             metadata = action.get("metaData") or metadata
@@ -143,7 +150,7 @@ def decode_entry(data: bytes, topic_id: bytes, version: int) -> LogEntry:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         key = names.entry_key(topic_id, version)
         raise Corrupt(f"not an entry of a table's log: key={key} error={error!r}") from error
-    return LogEntry(facts, ends, adds, removed, protocol, metadata, cleaned)
+    return LogEntry(facts, ends, adds, removed, protocol, metadata, cleaned, settled)
 
 
 def decode_add(add: Mapping[str, Any]) -> DataFile:

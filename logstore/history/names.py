@@ -7,6 +7,7 @@
 
     logstore/<topic id, hex>/<n>          Delta transaction: its version is a partition's table end
     logstore/<topic id, hex>/<n>/clean    … the end up to which key compaction has looked at it
+    logstore/<topic id, hex>/<n>/settled  … below it no tombstone has an older row of its key left
 
 Names of data files are for people; no code reads them, since an OPTIMIZE by the table's owner names
 its files differently.
@@ -31,6 +32,7 @@ ENDS_FACT = "logstore.ends"
 
 _APP = "logstore"
 _CLEAN = "/clean"
+_SETTLED = "/settled"
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
@@ -113,6 +115,16 @@ def clean_app_id(topic_id: bytes, partition: int) -> str:
 def cleaned_partition_of(app: str, topic_id: bytes) -> int | None:
     """The partition whose `clean_app_id` this is, None for anything else."""
     return partition_of(app.removesuffix(_CLEAN), topic_id) if app.endswith(_CLEAN) else None
+
+
+def settled_app_id(topic_id: bytes, partition: int) -> str:
+    """The Delta transaction whose version is the partition's settled end."""
+    return f"{app_id(topic_id, partition)}{_SETTLED}"
+
+
+def settled_partition_of(app: str, topic_id: bytes) -> int | None:
+    """The partition whose `settled_app_id` this is, None for anything else."""
+    return partition_of(app.removesuffix(_SETTLED), topic_id) if app.endswith(_SETTLED) else None
 
 
 def partition_of(app: str, topic_id: bytes) -> int | None:

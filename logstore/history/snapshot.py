@@ -170,6 +170,8 @@ class Snapshot:
     rules: TableRules = field(default_factory=TableRules)
     cleaned: Mapping[int, int] = field(default_factory=dict)
     """Clean ends: per partition, the offset up to which key compaction has looked at its rows."""
+    settled: Mapping[int, int] = field(default_factory=dict)
+    """Settled ends: of no tombstone below, the last row of its key, is an older row left."""
 
     def end(self, partition: int) -> int | None:
         """None: nothing of the partition was ever moved here."""
@@ -206,7 +208,8 @@ class TableCommit:
 
     `starts` are the table ends that the run read from the very snapshot it commits on; for a
     partition that has none yet, where its rows begin. A commit that only merges files, or drops old
-    ones, moves nothing: both are empty. `cleaned` are the clean ends that key compaction reaches.
+    ones, moves nothing: both are empty. `cleaned` are the clean ends that key compaction reaches,
+    `settled` the settled ends that come with them.
     """
 
     starts: Mapping[int, int]
@@ -215,6 +218,7 @@ class TableCommit:
     removes: Sequence[DataFile] = ()
     run: str = ""
     cleaned: Mapping[int, int] = field(default_factory=dict)
+    settled: Mapping[int, int] = field(default_factory=dict)
 
 
 def check_commit(snapshot: Snapshot, commit: TableCommit) -> None:
@@ -275,7 +279,8 @@ def advanced(snapshot: Snapshot, commit: TableCommit) -> Snapshot:
     """The snapshot after `commit` became the next version."""
     gone = {file.path for file in commit.removes}
     after = changed(snapshot, snapshot.version + 1, commit.ends, commit.adds, gone)
-    return replace(after, cleaned={**snapshot.cleaned, **commit.cleaned})
+    cleaned = {**snapshot.cleaned, **commit.cleaned}
+    return replace(after, cleaned=cleaned, settled={**snapshot.settled, **commit.settled})
 
 
 def changed(

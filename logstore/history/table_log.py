@@ -268,11 +268,13 @@ class TableLog:
             checkpoint.files,
             rules,
             checkpoint.cleaned,
+            checkpoint.settled,
         )
 
     def _advanced(self, base: Snapshot, version: int | None) -> Snapshot:
         """With the entries after it, all at once: `base` itself if there are none."""
-        rules, ends, cleaned = base.rules, dict(base.ends), dict(base.cleaned)
+        rules, ends = base.rules, dict(base.ends)
+        cleaned, settled = dict(base.cleaned), dict(base.settled)
         adds: dict[str, DataFile] = {}
         removed: set[str] = set()
         last = base.version
@@ -284,6 +286,7 @@ class TableLog:
                 adds[file.path] = file
             ends.update(entry.ends)
             cleaned.update(entry.cleaned)
+            settled.update(entry.settled)
             if entry.protocol is not None:
                 rules = rules.with_protocol(entry.protocol)
             if entry.metadata is not None:
@@ -293,7 +296,7 @@ class TableLog:
             return base
         removed.update(adds.keys() & _paths_in(base, adds))
         after = changed(base, last, ends, list(adds.values()), removed)
-        return replace(after, rules=rules, cleaned=cleaned)
+        return replace(after, rules=rules, cleaned=cleaned, settled=settled)
 
 
 def whole_checkpoints(keys: Iterable[str]) -> list[names.CheckpointName]:

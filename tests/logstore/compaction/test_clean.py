@@ -91,7 +91,7 @@ def test_tombstones_go_the_next_time_after_they_were_seen(world: World) -> None:
 
 
 def test_a_tombstone_stays_as_long_as_an_older_record_of_its_key(world: World) -> None:
-    """Few rows of the first file are dead, so it is not written again."""
+    """Few rows of both files are dead, so neither is written again; 23 waits because 20 does."""
     topic = KeyedTopic.create(world, "state", {**AT_ONCE, "logstore.clean.dead.ratio": "0.5"})
     topic.write(*((b"key-%d" % number, b"1") for number in range(20)))
     topic.move()
@@ -102,7 +102,7 @@ def test_a_tombstone_stays_as_long_as_an_older_record_of_its_key(world: World) -
         topic.clean()
         topic.check()
 
-    assert topic.kept() == [*range(20), 20, 22]
+    assert topic.kept() == [*range(24)]
 
 
 def test_a_file_with_few_dead_rows_stays_as_it_is(world: World) -> None:
@@ -196,9 +196,9 @@ def test_commits_say_that_data_changed_and_where_the_clean_end_is(world: World) 
     folder = world.directory / table_key(world.topic_ids["state"]) / "_delta_log"
     entry = max(folder.glob("0*.json")).read_text()
     actions = [json.loads(line) for line in entry.splitlines()]
-    assert [a["txn"]["version"] for a in actions if "txn" in a] == [2]
+    assert [a["txn"]["version"] for a in actions if "txn" in a] == [2, 2]
     assert [a["txn"]["appId"] for a in actions if "txn" in a] == [
-        f"logstore/{world.topic_ids['state'].hex()}/0/clean"
+        f"logstore/{world.topic_ids['state'].hex()}/0/{name}" for name in ("clean", "settled")
     ]
     changes = [a[kind]["dataChange"] for a in actions for kind in ("add", "remove") if kind in a]
     assert changes == [True, True]
@@ -335,3 +335,49 @@ def test_inspect_shows_how_far_a_topic_is_cleaned(
         "is_due": True,
         "trouble": "",
     }
+
+
+def test_a_tombstone_stays_for_a_consumer_that_has_read_an_older_record(world: World) -> None:
+    """The tombstone was seen long ago, and the older record was in a file that was left alone."""
+    topic = KeyedTopic.create(world, "state", {**AT_ONCE, "logstore.clean.dead.ratio": "0.2"})
+    topic.write(*((b"key-%d" % number, b"1") for number in range(20)))
+    topic.move()
+    topic.write((b"key-3", None))
+    for _ in range(3):
+        topic.clean()
+    already_read = topic.kept()[:20]
+    assert 3 in already_read
+
+    topic.write(*((b"key-%d" % number, b"2") for number in range(10, 15)))
+    topic.clean()
+
+    kept = topic.kept()
+    assert 3 not in kept
+    read_on = [offset for offset in kept if offset >= 20]
+    assert topic.state([*already_read, *read_on]) == topic.state(range(len(topic.records)))
+    topic.clean()
+    assert 20 not in topic.kept()
+    topic.check()
+
+
+def test_files_are_rewritten_so_that_tombstones_may_go(world: World) -> None:
+    """One of twenty rows of the first file is dead, and nothing else ever dies there."""
+    topic = KeyedTopic.create(world, "state", {**AT_ONCE, "logstore.clean.dead.ratio": "0.2"})
+    topic.write(*((b"key-%d" % number, b"1") for number in range(20)))
+    topic.move()
+    topic.write((b"key-3", None))
+    for _ in range(3):
+        topic.clean()
+    snapshot = world.snapshot("state")
+    assert snapshot is not None
+    assert (snapshot.settled, snapshot.cleaned) == ({0: 20}, {0: 21})
+
+    topic.write(*((b"gone-%d" % number, None) for number in range(5)))
+    topic.clean()  # six tombstones of 26 rows wait
+    snapshot = world.snapshot("state")
+    assert snapshot is not None
+    assert (snapshot.settled, snapshot.cleaned) == ({0: 26}, {0: 26})
+    topic.clean()
+
+    assert topic.kept() == [*range(3), *range(4, 20)]
+    topic.check()

@@ -1,6 +1,7 @@
 """Which rows are dead, beside a model that looks at one row after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,8 +15,7 @@ from logstore.compaction.clean_keys import (
     decide,
     key_rows,
     key_schema,
-    newest_of,
-    tombstones_to_drop,
+    reduced,
 )
 from logstore.compaction.clean_objects import Piece, PieceWriter, decode_piece
 from logstore.errors import Corrupt
@@ -64,24 +64,30 @@ def naive_dead(rows: Sequence[Row]) -> set[int]:
     }
 
 
-def naive_tombstones(rows: Sequence[Row], horizon: int, rewritten: set[int]) -> set[int]:
-    """Old ones that are the last row of their key, and all whose older rows are rewritten."""
+def naive_held(rows: Sequence[Row]) -> dict[int, int]:
+    """By unit with an older row: the least offset of tombstones that are the last of their key."""
+    held: dict[int, int] = {}
+    for row in rows:
+        if row.tombstone and row.offset not in naive_dead(rows):
+            for other in rows:
+                if other.key == row.key and other.offset < row.offset:
+                    held[other.unit] = min(row.offset, held.get(other.unit, row.offset))
+    return held
+
+
+def naive_tombstones(rows: Sequence[Row], horizon: int) -> set[int]:
+    """Old ones that are the only row of their key."""
     return {
         row.offset
         for row in rows
         if row.tombstone
         and row.offset < horizon
-        and row.offset not in naive_dead(rows)
-        and all(
-            other.unit in rewritten
-            for other in rows
-            if other.key == row.key and other.offset < row.offset
-        )
+        and all(other is row or other.key != row.key for other in rows)
     }
 
 
-@given(history(), st.integers(0, 100), st.sets(st.integers(0, 5)))
-def test_decisions_are_the_models(rows: list[Row], horizon: int, rewritten: set[int]) -> None:
+@given(history(), st.integers(0, 100))
+def test_decisions_are_the_models(rows: list[Row], horizon: int) -> None:
     decided = decide(table_of(rows), horizon)
 
     assert set(decided.dead["offset"].to_pylist()) == naive_dead(rows)
@@ -89,10 +95,12 @@ def test_decisions_are_the_models(rows: list[Row], horizon: int, rewritten: set[
     for part in (decided.dead, decided.tombstones):
         pairs = zip(part["offset"].to_pylist(), part["unit"].to_pylist(), strict=True)
         assert all(units[offset] == unit for offset, unit in pairs)
-    dropped = tombstones_to_drop(decided.tombstones, pa.array(sorted(rewritten), pa.int32()))
-    assert sorted(dropped.to_pylist()) == sorted(naive_tombstones(rows, horizon, rewritten))
+    dropped = decided.tombstones["offset"].to_pylist()
+    assert sorted(dropped) == sorted(naive_tombstones(rows, horizon))
+    assert decided.held == naive_held(rows)
     last = [row.offset for row in rows if row.tombstone and row.offset not in naive_dead(rows)]
     assert decided.newest_tombstone == max(last, default=-1)
+    assert decided.last_tombstones == len(last)
 
 
 @given(history(), st.integers(0, 100), st.integers(1, 5), st.integers(1, 7))
@@ -103,19 +111,33 @@ def test_parts_and_buckets_decide_as_the_whole(
 
     dead: set[int] = set()
     by_number: dict[int, list[pa.Table]] = {}
-    for start in range(0, len(rows), part_rows):
-        newest, older = newest_of(table_of(rows[start : start + part_rows]))
+    for part in parts_of(rows, part_rows):
+        newest, older = reduced(table_of(part))
         dead |= set(older["offset"].to_pylist())
         for number, mine in by_bucket(newest, buckets).items():
             by_number.setdefault(number, []).append(mine)
     tombstones: set[int] = set()
+    held: dict[int, int] = {}
+    count = 0
     for parts in by_number.values():
         decided = decide(pa.concat_tables(parts), horizon)
         dead |= set(decided.dead["offset"].to_pylist())
         tombstones |= set(decided.tombstones["offset"].to_pylist())
+        count += decided.last_tombstones
+        for unit, offset in decided.held.items():
+            held[unit] = min(offset, held.get(unit, offset))
 
     assert dead == set(whole.dead["offset"].to_pylist())
     assert tombstones == set(whole.tombstones["offset"].to_pylist())
+    assert (held, count) == (whole.held, whole.last_tombstones)
+
+
+def parts_of(rows: Sequence[Row], part_rows: int) -> Iterator[Sequence[Row]]:
+    """As a scan makes them: of one unit each."""
+    for _, mine in groupby(rows, lambda row: row.unit):
+        unit = list(mine)
+        for start in range(0, len(unit), part_rows):
+            yield unit[start : start + part_rows]
 
 
 def test_digests_have_128_bits_and_are_of_the_whole_key() -> None:

@@ -150,7 +150,6 @@ PIECES = [Piece("compaction/run/a", 0, 10), Piece("compaction/run/a", 10, 7)]
             rows=10,
             dead=PIECES[:1],
             tombstones=PIECES[1:],
-            rewritten=[0, 1, 2, 7, 9, 10],
         ),
     ],
     ids=["scan", "decide", "rewrite"],
@@ -165,6 +164,8 @@ def test_what_a_task_found_comes_back_as_it_was() -> None:
         buckets={0: PIECES},
         raw_offset=5,
         newest_tombstone=7,
+        last_tombstones=4,
+        held={3: 5},
         dropped=3,
         dropped_tombstones=1,
     )
