@@ -24,6 +24,9 @@ from tests.simulation.world import World, is_gone
 Victim = Literal["serving", "stopping", "starting"]
 
 PARTS = 3
+SERVED_S = 1.5
+"""All kinds of steps of a broker that serves come in this time, and from then on come again."""
+TRIM_PERIOD_S = 0.5
 STEPS_MIN: dict[Victim, int] = {"serving": 200, "stopping": 8, "starting": 100}
 CALM = Plan(
     store=StoreFaults(latency_max_s=0.005),
@@ -66,6 +69,7 @@ def test_a_crash_before_any_step_loses_nothing(victim: Victim, part: int) -> Non
 async def _play(world: World, victim: Victim, step: int) -> bool:
     """Whether the victim died; it does not when `step` is beyond its last."""
     await world.create()
+    world.trim_period_s = TRIM_PERIOD_S
     first = world.spawn(dies_at_step=step if victim == "serving" else None)
     await world.until(lambda: first.is_serving or is_gone(first), 10.0)
     producers = [Producer(world, f"p{number}") for number in range(2)]
@@ -73,7 +77,7 @@ async def _play(world: World, victim: Victim, step: int) -> bool:
         tasks.create_task(_create_topics(world))
         for client in (*producers, Reader(world)):
             tasks.create_task(client.run())
-        await world.until(lambda: is_gone(first), 1.5)
+        await world.until(lambda: is_gone(first), SERVED_S)
         last = first
         if victim == "stopping":
             first.process.dies_at_step = first.process.step_count + step
@@ -82,9 +86,8 @@ async def _play(world: World, victim: Victim, step: int) -> bool:
             first.process.kill()
             last = world.spawn(dies_at_step=step)
             await world.until(lambda: last.is_serving or is_gone(last), 10.0)
-        else:
-            await world.until(lambda: is_gone(last), 0.5)
-        await world.until(lambda: is_gone(last), 1.0)
+        if victim != "serving":
+            await world.until(lambda: is_gone(last), 1.0)
         died = last.process.is_dead
         await heal(world, producers)
     await read_everything(world)
