@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from logstore.errors import ConditionFailed, Invalid, Retryable
 from logstore.formats.quota_row import QUOTA, QuotaEntity, QuotaRow, Quotas, Values
-from logstore.ports.registry import Comparison, Condition, RowAbsent
-from logstore.protocol.steps import BackOff, GetRow, PutRow, QueryRows, Steps
+from logstore.ports.registry import Comparison, Condition, Row, RowAbsent
+from logstore.protocol.steps import BackOff, GetRow, PutRow, QueryRows, Steps, sliced
+from logstore.slices import Slices
 
 ATTEMPTS_MAX = 20
-ROW_BYTES_MAX = 128 * 1024
-"""There are 16 rows: some 20,000 quotas in all. An item of DynamoDB has at most 400 KB."""
+ROW_BYTES_MAX = 64 * 1024
+"""There are 16 rows: some 10,000 quotas in all, a slice of work each (2 ms)."""
 
 Change = Mapping[str, float | None]
 """New values by name; None: the value goes."""
@@ -24,9 +25,14 @@ class TooManyQuotas(Invalid):
 
 def read_quotas() -> Steps[Quotas]:
     rows = yield QueryRows(QUOTA)
+    return (yield from sliced(_decoded_in_slices(rows)))
+
+
+def _decoded_in_slices(rows: Sequence[tuple[str, Row]]) -> Slices[Quotas]:
     quotas: dict[QuotaEntity, Values] = {}
     for _, row in rows:
         quotas.update(QuotaRow.of(row).quotas)
+        yield
     return quotas
 
 

@@ -53,6 +53,8 @@ def greedy(running: Running) -> Iterator[Connection]:
         names = [kind.value for kind in QuotaKind if kind is not QuotaKind.CONNECTION]
         set_quota(client, GREEDY, **dict.fromkeys(names))
     running.do(running.broker.clients.quotas._rates.clear)
+    end_throttling(running)  # the end of a connection is not noticed before
+    running.wait_until(lambda: running.broker.clients.mutes.count == 0)
 
 
 def call(client: Connection, key: int, request: Any, version: int) -> Any:
@@ -242,7 +244,7 @@ def test_changes_beyond_the_quota_are_refused(
     second = create(greedy, "strict-2", 1, 6)
     assert second.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert "controller_mutation_rate" in second.topics[0].error_message
-    assert second.throttle_time_ms == pytest.approx(4_989_000, abs=10_000)
+    assert second.throttle_time_ms == pytest.approx(4_989_000, abs=60_000)
     assert not is_read(running, greedy)
     end_throttling(running)
     grown = [CreatePartitionsTopic("strict-1", 6)]

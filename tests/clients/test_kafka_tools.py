@@ -55,6 +55,25 @@ def test_kafka_topics_and_kafka_configs(server: tuple[str, str]) -> None:
     assert "flights" not in topics("--list").split()
 
 
+def test_kafka_configs_of_brokers_and_their_loggers(server: tuple[str, str]) -> None:
+    def configs(*arguments: str, kind: str = "brokers", code: int = 0) -> str:
+        which = (*server, "--entity-type", kind)
+        return run_tool("kafka.admin.ConfigCommand", *which, *arguments, code=code)
+
+    one, logger = ("--entity-name", "1"), "broker.handlers.broker"
+    configs("--alter", *one, "--add-config", "max.connections.per.ip=1000")
+    configs("--alter", "--entity-default", "--add-config", "max.connections.per.ip=2000")
+    shown = configs("--describe", *one)
+    assert "max.connections.per.ip=1000" in shown
+    assert "DYNAMIC_BROKER_CONFIG:max.connections.per.ip=1000" in shown
+    assert "DYNAMIC_DEFAULT_BROKER_CONFIG:max.connections.per.ip=2000" in shown
+    assert "max.connections.per.ip=2000" in configs("--describe", "--entity-default")
+    configs("--alter", *one, "--delete-config", "max.connections.per.ip")
+    configs("--alter", *one, "--add-config", "log.cleanup.policy=compact", code=1)
+    configs("--alter", *one, "--add-config", f"{logger}=ERROR", kind="broker-loggers")
+    assert f"{logger}=ERROR" in configs("--describe", *one, kind="broker-loggers")
+
+
 def test_tools_show_that_there_are_no_transactions_and_no_users(server: tuple[str, str]) -> None:
     listed = run_tool("TransactionsCommand", *server, "list")
     assert [line.split()[0] for line in listed.splitlines()] == ["TransactionalId"]

@@ -109,6 +109,21 @@ def test_an_entity_or_a_value_that_is_named_twice_is_refused(client: Connection)
     assert not all_quotas(client)
 
 
+def test_thousands_of_entities_are_changed_in_one_request(client: Connection) -> None:
+    users = [{"user": f"user-{number}"} for number in range(3_000)]
+    results = alter(client, *(entry(one, consumer_byte_rate=1e9) for one in users))
+    assert {one.error_code for one in results} == {0}
+    assert len(all_quotas(client)) == 3_000
+    results = alter(client, *(entry(one, consumer_byte_rate=None) for one in users))
+    assert {one.error_code for one in results} == {0}
+    assert not all_quotas(client)
+
+
+def test_more_than_fit_are_refused_together(client: Connection) -> None:
+    results = alter(client, *(entry({"user": f"u{number}"}) for number in range(10_001)))
+    assert {one.error_code for one in results} == {ErrorCode.POLICY_VIOLATION}
+
+
 def test_removing_what_is_not_there_is_no_error(client: Connection) -> None:
     assert alter(client, entry({"user": "never"}, unheard_of=None))[0].error_code == 0
 

@@ -134,7 +134,8 @@ def test_names_narrow_the_answer_and_unknown_ones_are_passed_over(configured: Co
         (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST),
         (77, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
