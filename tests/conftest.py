@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from logstore.ports.clock import SystemClock
 from logstore.testing.interruptible import heed_signals
-from tests.servers.short_java import spark_variables
+from tests.servers.short_java import set_spark_variables
 from tools.tiers import first_daily_seed
 
 SEEDS = 20
@@ -54,8 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if config.option.first_daily_seed is None:
         config.option.first_daily_seed = first_daily_seed(SystemClock().now_ms())
-    for name, text in spark_variables().items():
-        os.environ.setdefault(name, text)
+    set_spark_variables()
     heed_signals()
 
 

@@ -33,6 +33,9 @@ NO_TESTS = 5  # pytest's exit code when it selected none
 DAY_MS = 86_400_000
 SEEDS_A_DAY = 10_000
 ERROR_CHARS_SHOWN = 600
+ARCHIVES = ("-m", "tests.servers.make_archives")
+"""Classes that the Javas of later tiers map: each starts with half of the CPU seconds."""
+PREPARING_PRIORITY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,8 @@ def main() -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     TOTAL.unlink(missing_ok=True)
     began = time.perf_counter()
-    ran = run_tiers(options.only, options.jobs, first)
+    with preparing(ARCHIVES if options.only is None else ()):
+        ran = run_tiers(options.only, options.jobs, first)
     # Again and in short: the whole errors may be far above, or cut off by who shows this output.
     lines = [*ran.lines, *(line for report in ran.reports for line in failures_in(report))]
     print("\n" + "\n".join(lines))
@@ -126,6 +130,20 @@ def main() -> int:
     TOTAL.write_text(text + "\n")
     print(text, flush=True)
     return 1 if ran.total.failed else 0
+
+
+@contextmanager
+def preparing(module: Sequence[str]) -> Iterator[None]:
+    """Runs the module beside the first tiers, if one is named."""
+    if not module:
+        yield
+        return
+    command = ["nice", "-n", str(PREPARING_PRIORITY), sys.executable, *module]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from benchmarks.peers.kafka import VERSION, fetch_jars
 from tests.servers.child import cache_folder, install_once, is_installed
+from tests.servers.class_archive import FOLDER, options_of
 from tests.servers.short_java import JAVA_OPTIONS
 from tools.java import why_no_java
 
 POM = Path(__file__).with_suffix(".pom.xml")
-JAVA = ("java", "-Xmx256m", *JAVA_OPTIONS)
 TOOLS = "org.apache.kafka.tools"
 INSTALL_S = 300.0
 TOOL_S = 90.0
@@ -43,10 +43,19 @@ def why_no_users() -> str | None:
     return None
 
 
+def kafka_archive() -> Path:
+    """Of classes, for the command line tools."""
+    return FOLDER / f"kafka-{VERSION}.jsa"
+
+
+def java_with(*options: str) -> list[str]:
+    return ["java", "-Xmx256m", *JAVA_OPTIONS, *options]
+
+
 def tool_command(name: str, *arguments: str) -> list[str]:
     """`name`: a class of Kafka's tools, or one with its package."""
     main = name if name.startswith("kafka.") else f"{TOOLS}.{name}"
-    return [*JAVA, "-cp", f"{fetch_jars()}/*", main, *arguments]
+    return [*java_with(*options_of(kafka_archive())), "-cp", f"{fetch_jars()}/*", main, *arguments]
 
 
 def run_tool(name: str, *arguments: str, said: str = "", code: int = 0) -> str:
@@ -64,7 +73,7 @@ def run_tool(name: str, *arguments: str, said: str = "", code: int = 0) -> str:
 def user_command(main: str, *arguments: str) -> Sequence[str]:
     """A Connect worker or a Streams program; the tools' jars only bring the logging."""
     jars = [f"{_folder()}/*", *(str(path) for path in sorted(fetch_jars().glob("log4j-*.jar")))]
-    return [*JAVA, "-cp", ":".join(jars), main, *arguments]
+    return [*java_with(), "-cp", ":".join(jars), main, *arguments]
 
 
 def _folder() -> Path:

@@ -13,12 +13,15 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.reader import LogReader, PartitionView
-from logstore.reading.segment_fetch import read_batches
+from logstore.reading.segment_fetch import FoundBatch, batches_of
 from logstore.reading.segment_gone import SegmentGone
+from logstore.reading.task_segments import TaskSegments, places_of
+from logstore.reading.tasks import SeqRange
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition
 from logstore.wiring.open import ReadableLog
+from tests.simulation.in_order import InOrder
 from tests.simulation.kafka import Client
 from tests.simulation.world import World
 
@@ -96,21 +99,20 @@ class DirectReader(Client):
         found: list[tuple[int, bytes]] = []
         for segments in segment_ranges:
             try:
-                batches = list(
-                    read_batches(
-                        self.world.objects,
-                        segments.chain,
-                        segments.first_seq,
-                        segments.last_seq,
-                        [segments],
-                    )
-                )
+                batches = self._fetch(segments)
             except SegmentGone:
                 self.world.seen["segment gone: resolved again"] += 1
                 raise
             for batch in batches:
                 found += [(r.offset, r.value) for r in records_of_batches(bytes(batch.data))]
         return [one for one in found if start <= one[0] < end]
+
+    def _fetch(self, segments: SegmentRange) -> list[FoundBatch]:
+        """As `read_batches`, without its threads: one reader starts hundreds of them."""
+        seq_range = SeqRange(segments.chain, segments.first_seq, segments.last_seq, (segments,))
+        places = places_of([seq_range])
+        with TaskSegments(self.world.objects, places, threads=InOrder()) as fetched:
+            return list(batches_of(fetched, seq_range))
 
     async def _reported(self, partition: Partition, call: Any, offset: int | None = None) -> Any:
         """`call`; what it calls corrupt must lie below what may be gone."""

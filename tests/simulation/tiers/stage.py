@@ -12,8 +12,8 @@ import pkgutil
 import random
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +35,7 @@ from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.process_loop import PROCESS
 from logstore.testing.simulated_rows import SimulatedRows
 from logstore.testing.virtual_loop import VirtualClock
+from tests.simulation.in_order import InOrder
 from tests.simulation.tiers.leased_rows import SimulatedLeasedRows
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
 
@@ -49,23 +50,6 @@ PACKAGES = (
     logstore.protocol,
     logstore.reading,
 )
-
-
-class InOrder(Executor):
-    """A pool without threads: `submit` carries the call out before it returns."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        super().__init__()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        try:
-            result = fn(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - raised by `result`
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-        return future
 
 
 @contextmanager
