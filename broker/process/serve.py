@@ -44,6 +44,7 @@ from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.reading.history import HistorySettings
+from logstore.wiring.freed_memory import FreedMemory, MiB
 from logstore.wiring.open import OpenLog, open_log
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 USAGE, INTERRUPTED = 2, 130
 DIRECTORY_FLUSH_MS, BUCKET_FLUSH_MS = 10, 100
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+FREED = FreedMemory(kept_bytes=64 * MiB)
+"""A window of staged batches (`protocol.adopt_plan`) is read into memory of the one before."""
 
 Wrap = Callable[[OpenLog], OpenLog]
 """Puts wrappers around a log's store or registry: meters, caches, faults."""
@@ -78,6 +81,7 @@ class ServeSettings:
 
 def serve(settings: ServeSettings, *, wrap: Wrap | None = None) -> int:
     """Run a broker until a signal ends it; the exit code."""
+    FREED.apply()
     lines = configure_log_lines(settings.log_format)
     limited = limit_connections(settings.settings, raise_limit())
     settings = replace(settings, settings=limited)

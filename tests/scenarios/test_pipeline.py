@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.harness.pipeline import KINDS, kinds_of, run
+from tests.scenarios.harness.pipeline import COMPACTION, KINDS, LEADER, kinds_of, run
 from tests.scenarios.harness.pipeline_rows import NUMBER, SentRows, add_row
 from tests.scenarios.harness.pipeline_verdict import FoundRows
 from tests.spark_source.delta_jars import delta_jars
 
-SECONDS, EVERY_S = 40.0, 10.0
+SECONDS, EVERY_S, RATE = 60.0, 8.0, 400.0
+KILLS = (LEADER, "first-adopted", COMPACTION)
 SEED = int(os.environ.get("SEED", "0"))
 
 
@@ -27,7 +28,15 @@ def test_each_row_reaches_the_table_once_whatever_dies(
 ) -> None:
     if not delta_jars():
         pytest.skip("Delta's jars need Maven, once")
-    outcome = run(tmp_path, seconds=SECONDS, every_s=EVERY_S, seed=SEED, say=lambda line: None)
+    outcome = run(
+        tmp_path,
+        kinds=KILLS,
+        seconds=SECONDS,
+        every_s=EVERY_S,
+        rate=RATE,
+        seed=SEED,
+        say=lambda line: None,
+    )
     report = "\n".join(outcome.report())
     tell(f"seed {SEED}\n{report}")
 

@@ -33,7 +33,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +45,7 @@ from logstore.testing.interruptible import heed_signals
 from tests.scenarios.harness.bucket import Weather, bucket
 from tests.scenarios.harness.fleet import directory_place, fleet
 from tests.scenarios.harness.history_readers import batches, consume
-from tests.scenarios.harness.maintenance import KeptLog
+from tests.scenarios.harness.maintenance import GRACE_MS, KeptLog
 from tests.scenarios.harness.maintenance_loop import Kept, MaintenanceLoop
 from tests.scenarios.harness.pipeline_rows import RowProducer, SentRows
 from tests.scenarios.harness.pipeline_verdict import FoundRows, PipelineVerdict
@@ -68,8 +68,8 @@ KINDS = (
     *(LEADER, LEADER, AT_A_PUT, AT_A_PUT, CONTROLLER, COMPACTION, COMPACTION),
 )
 DELAY_S_MAX = 2.0
-LOOK_S, DEATH_S = 0.05, 300.0
-STANDSTILL_S = 300.0
+LOOK_S, DEATH_S = 0.05, 600.0
+STANDSTILL_S = 600.0
 """A drain in which for so long no batch ends has come to its end."""
 SWEEP_S = 120.0
 MAINTENANCE = ("--sweep", "--pause", "5")
@@ -148,8 +148,10 @@ class Pipeline:
             command += ["--endpoint", self._kept.endpoint]
         return QueryDriver(command, checkpoint, directory)
 
-    def run(self, seconds: float, every_s: float, rate: float, seed: int) -> PipelineOutcome:
-        """The producer ends after `seconds`; then all is drained and judged."""
+    def run(
+        self, kinds: Iterable[str], seconds: float, every_s: float, rate: float, seed: int
+    ) -> PipelineOutcome:
+        """The producer ends after `seconds`, or after the last kill; all is drained and judged."""
         self._log.create(SOURCE, SOURCE_PARTITIONS, **TOPICS)
         self._log.create(TARGET, TARGET_PARTITIONS, **TOPICS)
         with ExitStack() as stack:
@@ -159,7 +161,7 @@ class Pipeline:
             rows = stack.enter_context(RowProducer(self._log.bootstrap, SOURCE, rate, seed))
             outcome = PipelineOutcome(rows.sent)
             try:
-                self._kill_every(every_s, seconds, rows, loop, outcome.kinds)
+                self._kill_every(kinds, every_s, seconds, rows, loop, outcome.kinds)
                 rows.end()
                 self._drain(rows.count)
                 self._end(loop, outcome)
@@ -169,30 +171,31 @@ class Pipeline:
                 self._fill.end()
                 rows.end()
                 self._judge_topic(outcome)
+                outcome.kept = loop.kept
             self._judge_table(outcome)
-            outcome.kept = loop.kept
         outcome.seconds = time.monotonic() - self._began_s
         return outcome
 
     def _kill_every(
         self,
+        kinds: Iterable[str],
         every_s: float,
         seconds: float,
         rows: RowProducer,
         loop: MaintenanceLoop,
-        kinds: Counter[str],
+        killed: Counter[str],
     ) -> None:
         """One process in each turn of `every_s`, at a moment of chance in its first half."""
         begins_s = time.monotonic()
         until_s = begins_s + seconds
-        for kind in kinds_of(self._rng):
+        for kind in kinds:
             moment_s = begins_s + self._rng.uniform(0, every_s / 2)
             begins_s += every_s
             if begins_s > until_s + every_s / 2:
                 return
             self._live_until(moment_s, loop)
             self._kill(kind, loop)
-            kinds[kind] += 1
+            killed[kind] += 1
             self._live_until(begins_s, loop)
             self._say(
                 f"minute {(time.monotonic() - self._began_s) / 60:5.1f}: {kind}; rows "
@@ -239,8 +242,13 @@ class Pipeline:
             driver.end()
 
     def _await_batch(self, driver: QueryDriver) -> None:
-        process = driver.run()
-        process.wait_for(r"^batch \d", after=len(process.lines), deadline_s=DEATH_S)
+        """Of this driver, or of the next one if its query ends before: a broker was away."""
+        batch = None
+        while batch is None:
+            process = driver.run()
+            batch = process.wait_for_line_or_end(
+                r"^batch \d", after=len(process.lines), deadline_s=DEATH_S
+            )
 
     def _await_open_batch(self, driver: QueryDriver) -> None:
         deadline_s = time.monotonic() + DEATH_S
@@ -277,21 +285,25 @@ class Pipeline:
     def _end(self, loop: MaintenanceLoop, outcome: PipelineOutcome) -> None:
         self._judge_topic(outcome)
         loop.end()
+        outcome.kept = loop.kept
         self._log.brokers.stop_all()  # they leave checkpoints, which know what is copied
         self._sweep_all(outcome)
         code, said = self._kept.command("fsck", "--data")
         outcome.fsck = said if code else ""
 
     def _sweep_all(self, outcome: PipelineOutcome) -> None:
-        deadline_s = time.monotonic() + SWEEP_S
+        """What is published to be trimmed goes too, once the grace has passed."""
+        outcome.kept.count([self._kept.compact()])
+        began_s = time.monotonic()
         while True:
+            outcome.kept.count([f"trimmed objects={self._kept.trim()}", self._kept.sweep()])
             keys = self._kept.keys(STAGING)
             manifests = {place[0].manifest_key for key in keys if (place := place_of(key))}
             outcome.left = sorted(set(keys) - manifests)
             outcome.manifests = len(keys) - len(outcome.left)
-            if not outcome.left or time.monotonic() > deadline_s:
+            took_s = time.monotonic() - began_s
+            if (not outcome.left and took_s > 2 * GRACE_MS / 1000) or took_s > SWEEP_S:
                 return
-            self._kept.sweep()
             time.sleep(1)
 
     def _judge_topic(self, outcome: PipelineOutcome) -> None:
@@ -313,10 +325,11 @@ def run(
     every_s: float = 60.0,
     rate: float = 150.0,
     seed: int = 0,
+    kinds: Iterable[str] | None = None,
     in_a_bucket: bool = False,
     say: Callable[[str], None] = print,
 ) -> PipelineOutcome:
-    """A whole run, below `directory`."""
+    """A whole run, below `directory`. `kinds` of kills: else of all, in an order of chance."""
     rng = random.Random(seed)
     with ExitStack() as stack:
         place, endpoint = directory_place(directory), None
@@ -331,7 +344,7 @@ def run(
         )
         log = ServedLog(place.url, brokers)
         pipeline = Pipeline(directory, log, KeptLog(place.url, endpoint), rng, say)
-        return pipeline.run(seconds, every_s, rate, seed)
+        return pipeline.run(kinds or kinds_of(rng), seconds, every_s, rate, seed)
 
 
 def _mortal(rng: random.Random, directory: Path) -> Callable[[], Sequence[str]]:
