@@ -135,7 +135,8 @@ def _message(key: int, kind: Any, path: list[str], count: int, number: int) -> A
         match = _LIST.match(annotation)
         if match is None:
             if name in _VALUES or name in (*_PARTITIONS, *_TOPICS, *_GROUPS):
-                setattr(message, name, _value(key, name, number, is_item=not path))
+                value = _value(key, name, number, is_item=not path)
+                setattr(message, name, float(value) if annotation == "float" else value)
         elif path and name == path[0]:
             many = count if len(path) == 1 else 1
             setattr(

@@ -204,7 +204,7 @@ class Log:
             beating.cancel()
         log = Log(runner, me, started, heartbeats, settings, tasks, opened)
         update = started.update
-        log._note_level(update)
+        log.writer.follow_level(update.format_level, me.level_max)
         log.quotas, log.broker_configs = update.quotas or {}, update.configs or {}
         changes = log._catalog.apply(update)
         log._leading.lead_recovered(started.recovered)
@@ -305,16 +305,8 @@ class Log:
         """A copy of another broker's chain as far as it is followed here, to be read on."""
         return self._followers.chain_state(epoch)
 
-    def _note_level(self, update: RegistryUpdate) -> None:
-        """Follow the finalized format level, which only goes up."""
-        if update.format_level is None:
-            return
-        self.writer.format_level = max(self.writer.format_level, update.format_level)
-        if self.writer.format_level > self.me.level_max:
-            self.writer.stop()  # the next start says why, and is refused
-
     def _on_update(self, update: RegistryUpdate) -> None:
-        self._note_level(update)
+        self.writer.follow_level(update.format_level, self.me.level_max)
         rows = update.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours

@@ -176,6 +176,14 @@ class ChainWriter:
 
     # Appending
 
+    def follow_level(self, finalized: int | None, level_max: int) -> None:
+        """The finalized level was read (None: it was not), of a broker that reads `level_max`."""
+        if finalized is None:
+            return
+        self.format_level = max(self.format_level, finalized)
+        if self.format_level > level_max:
+            self.stop()  # the next start says why, and is refused
+
     def why_not_written(self, level: int, what: str) -> str | None:
         """Why a form of `level` is not written in this cluster; None: it is."""
         return why_not_written(self.format_level, level, what)
