@@ -25,6 +25,7 @@ from tests.clients.two_brokers import known_everywhere, two_brokers, until
 pytestmark = pytest.mark.clients
 
 DEADLINE_S = 60.0
+AT_THE_START = "logstore.segment.bytes"
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +124,12 @@ def test_each_broker_describes_itself(admin: AdminClient, broker: str) -> None:
     (future,) = admin.describe_configs([ConfigResource("broker", broker)]).values()
     shown = future.result(DEADLINE_S)
 
-    assert (shown["num.partitions"].value, shown["num.partitions"].is_read_only) == ("1", True)
+    assert (shown["num.partitions"].value, shown["num.partitions"].is_read_only) == ("1", False)
+    assert shown[AT_THE_START].is_read_only
 
 
-def test_a_brokers_settings_cannot_be_changed(admin: AdminClient) -> None:
-    entry = ConfigEntry("num.partitions", "3", incremental_operation=AlterConfigOpType.SET)
+def test_what_a_broker_takes_at_its_start_alone_cannot_be_changed(admin: AdminClient) -> None:
+    entry = ConfigEntry(AT_THE_START, "2097152", incremental_operation=AlterConfigOpType.SET)
     wanted = ConfigResource("broker", "1", incremental_configs=[entry])
     (future,) = admin.incremental_alter_configs([wanted]).values()
 

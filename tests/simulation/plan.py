@@ -76,6 +76,9 @@ class HurriedSettings(BrokerSettings):
         super().__init__(given)
         self._numbers = numbers
 
+    def copy(self) -> BrokerSettings:
+        return HurriedSettings(self.given, self._numbers)
+
     def number(self, name: str, by_store: int = 0) -> int:
         return self._numbers.get(name, super().number(name, by_store))
 
