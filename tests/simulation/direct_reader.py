@@ -12,6 +12,7 @@ from logstore.errors import Corrupt, LogstoreError, NotFound
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.segment_fetch import FoundBatch, batches_of
 from logstore.reading.segment_gone import SegmentGone
@@ -20,6 +21,7 @@ from logstore.reading.tasks import SeqRange
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition
+from logstore.testing.simulated_rows import at_once
 from logstore.wiring.open import ReadableLog
 from tests.simulation.in_order import InOrder
 from tests.simulation.kafka import Client
@@ -39,11 +41,21 @@ class _Reader(LogReader):
         super().__init__(log, row_age_s_max=world.plan.settings.delete_grace_s / 2)
         self._runner = runner
         self._live_topics = world.live_topics
+        self._rows = world.rows
 
     async def view(self, key: TopicPartition) -> PartitionView | None:
         """As `partitions` has it, of all topics: their chains are followed from call to call."""
         wanted = {*self._live_topics, key.topic_id}
-        return (await self._runner.run(self._partitions(wanted))).get(key)
+        found = (await self._runner.run(self._partitions(wanted))).get(key)
+        return found if self._is_live(key.topic_id) else None
+
+    def _is_live(self, topic_id: bytes) -> bool:
+        """As `topics` has it. A creation that was late may bring a deleted partition's row back."""
+        if topic_id not in self._live_topics:
+            return False
+        row = at_once(self._rows.get(TOPIC, self._live_topics[topic_id][0]))
+        topic = None if row is None else TopicRow.of(row)
+        return topic is not None and topic.topic_id == topic_id and topic.status is TopicStatus.LIVE
 
     async def pieces_of(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int

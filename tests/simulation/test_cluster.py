@@ -89,8 +89,8 @@ MUST_BE_SEEN = (
 )
 
 
-SHOW_MOST = (5_339, 5_116, 5_297, 5_371, 5_009, 5_002, 5_008, 5_003, 5_025, 5_022)
-"""Seeds that showed all of it between them, chosen from 60 for least CPU time; played first.
+SHOW_MOST = (5_092, 5_039, 5_124, 5_339, 5_338, 5_353, 5_065, 5_354, 5_077, 5_234)
+"""Seeds that showed all of it between them, chosen from 160 for least CPU time; played first.
 After a change of the simulated world others may be needed: they are played next."""
 
 
@@ -118,7 +118,7 @@ def test_nor_by_seeds_that_no_run_has_played(seed: int) -> None:
 @pytest.mark.slow
 def test_the_seeds_see_everything_that_matters() -> None:
     seen: Counter[str] = Counter()
-    for seed in dict.fromkeys((*SHOW_MOST, 5_097, *range(5_000, 5_080))):
+    for seed in dict.fromkeys((*SHOW_MOST, *range(5_000, 5_080))):
         world = play_cluster(seed)
         assert not world.violations, seed
         seen.update(world.seen)

@@ -55,6 +55,8 @@ class Fsck:
         await until_ended(world, process, done, FSCK_S_MAX, is_over=lambda: world.is_rolled_back)
         if world.is_rolled_back:
             process.kill()
+            if done.done() and not done.cancelled():
+                done.exception()  # it may have failed just before: of no interest any more
             return
         try:
             problems = done.result() if done.done() else ()
