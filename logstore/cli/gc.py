@@ -1,5 +1,5 @@
 """`logstore gc`: drop old records, trim chains, delete segments trimmed a grace ago, and what Spark
-sinks staged and no leader needs; no broker."""
+sinks staged and no leader needs. It asks no broker."""
 
 import argparse
 import dataclasses

@@ -54,7 +54,11 @@ def reassign(
     partitions: Sequence[int] | None,
     replicas: Sequence[int] | None,
 ) -> list[int]:
-    """`replicas` None: cancel; `partitions` None: all. Answers which partitions it was."""
+    """Begin to move partitions to `replicas`, or cancel where that is None; `partitions` None: all.
+
+    The partitions whose move was begun or cancelled; all that are cancelled are those with one. It
+    does not wait for the moves. Raises for a named partition without one.
+    """
     numbers = _numbers(connection, name, partitions)
     wanted = None if replicas is None else list(replicas)
     asked = [ReassignablePartition(number, wanted) for number in numbers]

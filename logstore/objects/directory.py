@@ -148,7 +148,7 @@ class DirectoryStore:
             raise self._failure("sweep", _TEMPORARY, error) from error
 
     def _sync(self, path: Path) -> None:
-        """The bytes too: the creator of the object may have died before it was durable."""
+        """Bytes and folder of an object out of the trash, whatever was synced before."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             files.sync_data(descriptor)

@@ -88,8 +88,10 @@ def take_over(
     known: Known = lambda epoch: None,
     on_sealed: Callable[[], None] = lambda: None,
 ) -> Steps[list[RecoveredPartition]]:
-    """Take over chain `epoch`; the recovered partitions. `known`: replayed prefixes of chains.
-    `on_sealed` is called once the chain is sealed and read.
+    """Take over the chain of broker epoch `epoch`; the recovered partitions.
+
+    Rows of partitions are read beside the seal, and changed after it. `known`: replayed prefixes of
+    chains. `on_sealed` is called once the chain is sealed and read.
 
     Raises `Refused` if the chain is newer than the registry, `PartlyTaken` if some partitions could
     not be taken: the chain is left fenced, and the next attempt finds them.

@@ -30,14 +30,14 @@ FIRST_SEGMENT = 1
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Data that the registry still needs, read after the chain rows that are judged by it.
+    """Evidence in rows and tables of the data that is still needed; read after the rows of chains.
 
-    `live` are ids of live topics; `deleted` those of topics whose data may all be deleted, as far
-    as they were looked up; `deleting` have a row that is not live: their deletion is recorded, or
-    is about to be. `taken` has, by partition, the newest leader epoch known to have a committed
-    leadership-begin entry, as far as it was looked up. `durable_ends` are the ends up to which
-    tables held offsets a grace ago and hold them now, by their own snapshots
-    (`logstore.history.durable_ends`).
+    `rows` are those of partitions. `live` are ids of live topics; `deleted` those of topics whose
+    data may all be deleted, as far as they were looked up; `deleting` have a row that is not live:
+    their deletion is recorded, or is about to be. `taken` has, by partition, the newest leader
+    epoch known to have a committed leadership-begin entry, as far as it was looked up.
+    `durable_ends` are the ends up to which tables held offsets a grace ago and hold them now, by
+    their own snapshots (`logstore.history.durable_ends`).
     """
 
     live: Collection[bytes]

@@ -113,6 +113,7 @@ class Trimmer:
     ) -> Steps[TrimPass]:
         """One pass over the `wanted` chains; `durable_ends` are the ends that tables hold durably.
 
+        Each chain waits, has segments deleted, or has its trim point raised: one of these. Pass
         `may_delete` only if `durable_ends` was looked up for this pass, at `asked_ms`. A grace that
         ends later waits for the next pass: another process may have published its trim point by
         what tables hold since then, while this process was frozen or its clock was corrected.

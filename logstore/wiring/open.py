@@ -115,7 +115,8 @@ async def open_log(
     """For a broker. Creates cluster.json and the registry in an empty or new directory.
 
     `storage` are `storage.*` settings (`objects.s3_options`). Raises `Refused` where it is not safe
-    to go on: a bucket without cluster.json, a registry of another cluster or older than the log.
+    to go on: a bucket without cluster.json, a registry of another cluster, or an empty one beside a
+    log. One that is older than its log is found at the start (`protocol.old_registry`).
     """
     location = parse_location(url)
     backends = Backends(location, storage)
