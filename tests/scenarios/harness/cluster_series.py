@@ -167,15 +167,20 @@ class ClusterSeries:
                 self._settle(brokers, load)
                 self._harm(kind, brokers)
             self._settle(brokers, load)
-            load.send(signal.SIGTERM)
-            load.wait_for("^done ", deadline_s=150)
-            watch.send(signal.SIGTERM)
-            assert watch.wait(deadline_s=60) == 0, watch.lines[-5:]
-            brokers.stop_all()
-            lines = [line for one in brokers.ended for line in one.lines]
-            lines += [line for number in brokers.members for line in brokers.process(number).lines]
+            lines = self._stop_all(load, watch, brokers)
         gaps = list(measure_gaps(self.events, self._journal("load")))
         return ClusterOutcome(gaps, self._judge(), time.monotonic() - began_s, lines)
+
+    @staticmethod
+    def _stop_all(load: Process, watch: Process, brokers: Fleet) -> list[str]:
+        """Let the load end, then the watch and the brokers; the lines of every broker."""
+        load.send(signal.SIGTERM)
+        load.wait_for("^done ", deadline_s=150)
+        watch.send(signal.SIGTERM)
+        assert watch.wait(deadline_s=60) == 0, watch.lines[-5:]
+        brokers.stop_all()
+        processes = [*brokers.ended, *map(brokers.process, brokers.members)]
+        return [line for one in processes for line in one.lines]
 
     def _journal(self, name: str) -> Path:
         return self.directory / f"{name}.journal"

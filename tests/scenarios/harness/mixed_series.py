@@ -106,13 +106,7 @@ class MixedSeries(ClusterSeries):
             self._finalize()
             refused = self._start_old(brokers, old)
             self._settle(brokers, load)
-            load.send(signal.SIGTERM)
-            load.wait_for("^done ", deadline_s=150)
-            watch.send(signal.SIGTERM)
-            assert watch.wait(deadline_s=60) == 0, watch.lines[-5:]
-            brokers.stop_all()
-            lines = [line for one in brokers.ended for line in one.lines]
-            lines += [line for number in brokers.members for line in brokers.process(number).lines]
+            lines = self._stop_all(load, watch, brokers)
         gaps = measure_gaps(self.events, self._journal("load"))
         longest = [max(gap.affected_s, gap.others_s, gap.return_s) for gap in gaps]
         named = dict(zip(self.names, longest, strict=True))
