@@ -6,7 +6,7 @@ this process's own, as in Kafka.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.answers.client_changes import log_change
 from broker.answers.config_changes import ConfigOperation
@@ -25,8 +25,12 @@ from logstore.wire.errors import ErrorCode
 DEFAULT = "(default)"
 APPLIED_S_MAX = 5.0
 
-BrokerChange = Mapping[str, str | None]
-"""New texts by name; None: back to what else there is."""
+
+class BrokerChange(NamedTuple):
+    """New texts by name, None for back to what else there is. `is_whole`: no others remain."""
+
+    texts: Mapping[str, str | None]
+    is_whole: bool
 
 
 def incremental_change(asked: Sequence[Any]) -> BrokerChange:
@@ -44,7 +48,7 @@ def incremental_change(asked: Sequence[Any]) -> BrokerChange:
         if is_set and one.value is None:
             raise Refuse(ErrorCode.INVALID_REQUEST, f"no value for configuration {one.name}")
         change[one.name] = one.value if is_set else None
-    return change
+    return BrokerChange(change, is_whole=False)
 
 
 def whole_change(asked: Sequence[Any]) -> BrokerChange:
@@ -53,7 +57,7 @@ def whole_change(asked: Sequence[Any]) -> BrokerChange:
     for one in asked:
         if one.value is None:
             raise Refuse(ErrorCode.INVALID_REQUEST, f"no value for configuration {one.name}")
-    return {one.name: one.value for one in asked}
+    return BrokerChange({one.name: one.value for one in asked}, is_whole=True)
 
 
 def _check_named_once(names: Sequence[str]) -> None:
@@ -70,24 +74,24 @@ def _check_allowed(broker: Services, call: Call) -> None:
 
 
 async def alter_broker(
-    broker: Services, call: Call, name: str, change: BrokerChange, *, is_whole: bool, is_check: bool
+    broker: Services, call: Call, name: str, change: BrokerChange, *, is_check: bool
 ) -> None:
     """Change the settings of the broker `name`, or of all. Raises `Refuse`, `InvalidConfig`."""
     _check_allowed(broker, call)
     if name != ALL_BROKERS and name not in map(str, broker.log.brokers):
         raise Refuse(ErrorCode.INVALID_REQUEST, f"no such broker: {name!r}")
-    for setting, text in change.items():
+    for setting, text in change.texts.items():
         if text is not None:
             check_changed(setting, text)
     if is_check:
         return
 
     def changed(known: Mapping[str, str]) -> Mapping[str, str]:
-        merged = {**({} if is_whole else known), **change}
+        merged = {**({} if change.is_whole else known), **change.texts}
         return {setting: text for setting, text in merged.items() if text is not None}
 
     row = await broker.log.runner.run(change_broker_configs(name, changed))
-    now = ",".join(f"{one}:{_shown(one, row.configs)}" for one in sorted(change))
+    now = ",".join(f"{one}:{_shown(one, row.configs)}" for one in sorted(change.texts))
     log_change(call, "settings changed: broker=%s configs=%s", name or "all", now)
     await broker.log.publish([CONFIGS_CHANGED])
     # Another client may change them again first: then ours were applied before, or never are.
@@ -107,11 +111,15 @@ def alter_loggers(
     _check_allowed(broker, call)
     if not check_broker_name(broker, name):
         raise Refuse(ErrorCode.INVALID_REQUEST, "name the broker whose loggers are changed")
-    for logger, level in change.items():
+    if change.is_whole:  # as in Kafka
+        text = "levels of loggers are changed one by one: by IncrementalAlterConfigs"
+        raise Refuse(ErrorCode.INVALID_REQUEST, text)
+    levels = change.texts
+    for logger, level in levels.items():
         check_level(logger, level)
     if is_check:
         return
-    for logger, level in change.items():
+    for logger, level in levels.items():
         set_level(logger, level)
-    now = ",".join(f"{logger}:{level or DEFAULT}" for logger, level in sorted(change.items()))
+    now = ",".join(f"{logger}:{level or DEFAULT}" for logger, level in sorted(levels.items()))
     log_change(call, "levels of loggers changed: levels=%s", now)

@@ -14,7 +14,6 @@ from broker.answers.altered_brokers import (
     BrokerChange,
     alter_broker,
     alter_loggers,
-    whole_change,
 )
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
@@ -95,9 +94,8 @@ async def alter_each(
                 raise Refuse(ErrorCode.INVALID_REQUEST, "resource named twice")
             configs = asked.configs[:NAMES_MAX]
             if kind == ResourceType.BROKER:
-                change, is_whole = broker_change(configs), broker_change is whole_change
-                await alter_broker(broker, call, name, change, is_whole=is_whole, is_check=is_check)
-            elif kind == ResourceType.BROKER_LOGGER and broker_change is not whole_change:
+                await alter_broker(broker, call, name, broker_change(configs), is_check=is_check)
+            elif kind == ResourceType.BROKER_LOGGER:
                 alter_loggers(broker, call, name, broker_change(configs), is_check=is_check)
             else:
                 names = [one.name for one in configs]

@@ -50,7 +50,6 @@ class Retention:
 
     def _settings_changed(self) -> None:
         self._period_s = self._settings.number("log.retention.check.interval.ms") / 1000
-        self._policies.clear()  # which go by defaults, too
 
     async def run(self) -> None:
         runner = self._log.runner

@@ -1,7 +1,10 @@
 """Settings of a broker that can be changed while it runs (`kafka-configs --entity-type brokers`).
 
 All others are read once, at a start. Defaults of topics that key compaction goes by are among them:
-programs beside brokers read these from the row that a start writes.
+programs beside brokers read these from the row that a start writes. So are those by which records
+and committed offsets are deleted: changes are in rows alone, so with a lost or older registry a
+shorter retention would be back, and nothing may be deleted because a row is lost. Topics have
+configs of their own for that, which are recorded in the store.
 """
 
 from logstore.config.address_overrides import OVERRIDES
@@ -26,9 +29,7 @@ CHANGEABLE = frozenset(
         "log.message.timestamp.after.max.ms",
         "log.message.timestamp.before.max.ms",
         "log.message.timestamp.type",
-        "log.retention.bytes",
         "log.retention.check.interval.ms",
-        "log.retention.ms",
         "log.segment.bytes",
         "logstore.backlog.bytes",
         "logstore.broker.gone.ms",
@@ -45,7 +46,6 @@ CHANGEABLE = frozenset(
         "num.partitions",
         "offset.metadata.max.bytes",
         "offsets.retention.check.interval.ms",
-        "offsets.retention.minutes",
         "queued.max.request.bytes",
     }
 )
