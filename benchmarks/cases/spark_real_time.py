@@ -1,7 +1,7 @@
 """Spark's real-time trigger over `format("kafka")`, topic to topic, 100 records/s for a minute.
 
 Spark offers the trigger to its own Kafka source and sink alone; with our brokers it works as with
-Kafka's. Latency is from acknowledged in the first topic to read from the second.
+Kafka's. Latency is from sent to the first topic to read from the second.
 """
 
 from benchmarks.contenders import Contenders, beside_kafka
