@@ -28,7 +28,7 @@ MEGABYTES ?= 2048
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline fuzz image fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline fuzz image fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -82,6 +82,10 @@ campaign: simulations model kills kills-s3 cluster mixed groups history resident
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
 	  --hypothesis-profile=campaign --seeds $(SEEDS) --first-seed $(FIRST_SEED)
+
+seeds: $(STAMP) ## one simulation's seeds over hours, resumed where it was interrupted: KIND=cluster FIRST=0 COUNT=10000 FILE=build/seeds.jsonl
+	@$(BIN)/python -m tests.simulation.campaign $(or $(KIND),cluster) $(or $(FIRST),0) $(or $(COUNT),10000) \
+	  $(or $(FILE),build/seeds.jsonl) $(JOBS)
 
 model: $(STAMP) ## every reachable state of the safety rules within large bounds, and every planted bug; prints a table
 	@$(BIN)/python -m tests.model --large --planted

@@ -319,6 +319,7 @@ def simulate(main: Coroutine[Any, Any, T], *, limit_s: float = LIMIT_S) -> T:
 def _collector_at_rest() -> Iterator[None]:
     """A quarter of a simulation's CPU time was Python's collector; what it finds can wait."""
     was_enabled = gc.isenabled()
+    gc.collect()  # or garbage of the simulation before would be frozen too, and its memory kept
     gc.freeze()
     gc.disable()
     try:
