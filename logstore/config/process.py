@@ -365,7 +365,8 @@ PROCESS_SETTINGS = (
         default=str(64 * _MiB),
         documentation="Bytes appended but not yet stored above which the broker stops reading "
         "from producers. Bounds memory while the store is slow. Higher: producers are slowed down "
-        "later.",
+        "later, and as many full segments as fit, from 8 to 32, are put at once: with a store that "
+        "takes 0.3 s for 8 MiB, 64 MiB bound one broker to some 180 MB/s.",
         at_least=_MiB,
     ),
     Setting(

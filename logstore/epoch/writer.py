@@ -89,7 +89,6 @@ class ChainWriter:
         settings: FlushSettings,
         tasks: asyncio.TaskGroup,
         sink: SegmentSink,
-        window: Window | None = None,
         limits: ChainLimits | None = None,
     ) -> None:
         self.chain = chain
@@ -109,7 +108,7 @@ class ChainWriter:
         self._settings = self.start_settings = settings
         self._tasks = tasks
         self._sink = sink
-        self._pipeline = Pipeline(chain.next_seq, window or Window())
+        self._pipeline = Pipeline(chain.next_seq, Window.of(settings))
         self._builder: SegmentBuilder | None = None
         self._opened_s = 0.0
         self._limits = limits or ChainLimits()
@@ -338,6 +337,7 @@ class ChainWriter:
         self._settings = replace(
             self._settings, interval_s=interval_s, backlog_bytes_max=backlog_bytes_max
         )
+        self._pipeline.window = Window.of(self._settings)
 
     def flush(self, reason: FlushReason = FlushReason.WANTED) -> None:
         """Freeze the open segment now, if there is one."""

@@ -12,6 +12,9 @@ from collections import deque
 from dataclasses import dataclass
 
 from logstore.formats.segment_builder import FrozenSegment
+from logstore.protocol.flush import FlushSettings
+
+PUTS_MIN, PUTS_MAX = 8, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +24,22 @@ class Window:
     by_interval: int = 2
     """The flush interval freezes the open segment only while fewer are."""
 
-    by_size: int = 8
+    by_size: int = PUTS_MIN
     """Puts at once. A segment that is frozen because it is full waits until one of them ends."""
+
+    @staticmethod
+    def of(settings: FlushSettings) -> "Window":
+        """As many puts as the backlog holds full segments: a store far away bounds the rate of a
+        broker by what is on its way at once, and this is what `logstore.backlog.bytes` allows."""
+        full = settings.backlog_bytes_max // settings.segment_bytes_max
+        return Window(by_size=max(PUTS_MIN, min(full, PUTS_MAX)))
 
 
 class Pipeline:
     """Frozen segments on their way. `first_seq` is the first that this pipeline will see."""
 
     def __init__(self, first_seq: int, window: Window) -> None:
-        self._window = window
+        self.window = window
         self._waiting: deque[FrozenSegment] = deque()
         self._in_flight: dict[int, FrozenSegment] = {}
         self._stored: dict[int, FrozenSegment] = {}
@@ -50,7 +60,7 @@ class Pipeline:
 
     def has_slot(self, *, by_size: bool) -> bool:
         """Whether a segment frozen now could leave at once."""
-        return self.busy_count < (self._window.by_size if by_size else self._window.by_interval)
+        return self.busy_count < (self.window.by_size if by_size else self.window.by_interval)
 
     def freeze(self, segment: FrozenSegment) -> None:
         assert segment.seq == self._next_frozen, f"{segment.seq} is not {self._next_frozen}"
@@ -60,7 +70,7 @@ class Pipeline:
 
     def start(self) -> FrozenSegment | None:
         """The next segment to put, if one may leave now."""
-        if not self._waiting or len(self._in_flight) >= self._window.by_size:
+        if not self._waiting or len(self._in_flight) >= self.window.by_size:
             return None
         if self.fenced_at is not None:
             return None

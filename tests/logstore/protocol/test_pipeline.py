@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.formats.segment_builder import FrozenSegment
+from logstore.protocol.flush import FlushSettings
 from logstore.protocol.pipeline import Pipeline, Window
 
 FIRST_SEQ = 1
@@ -48,6 +49,13 @@ def test_commits_are_the_prefix_below_the_fence(
     assert pipeline.is_finished == is_fenced
     assert pipeline.is_idle == (end == FIRST_SEQ + count)
     assert pipeline.backlog_bytes == 10 * (FIRST_SEQ + count - end)
+
+
+def test_as_many_puts_leave_at_once_as_the_backlog_holds_full_segments() -> None:
+    mib = 1 << 20
+    for backlog, puts in ((1, 8), (64, 8), (128, 16), (255, 31), (1024, 32)):
+        settings = FlushSettings(segment_bytes_max=8 * mib, backlog_bytes_max=backlog * mib)
+        assert Window.of(settings).by_size == puts
 
 
 def test_nothing_starts_after_a_fence() -> None:
