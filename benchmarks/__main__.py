@@ -23,7 +23,8 @@ from benchmarks.options import SEGMENT_BYTES, Options, StoreKind
 from benchmarks.profile_report import report
 
 CASES = (
-    *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce", "catch_up"),
+    *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce"),
+    *("catch_up", "catch_up_crowd"),
     *(
         "cluster_produce",
         "cluster_fetch",
@@ -60,6 +61,7 @@ ON_BUCKET = (
     "produce",
     "tiny_requests",
     "catch_up",
+    "catch_up_crowd",
     "compact",
     "spark_read",
 )

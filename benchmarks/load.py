@@ -3,7 +3,7 @@
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -153,6 +153,35 @@ def produce(
     return time.perf_counter() - began
 
 
+def acknowledged_ms(
+    bootstrap: str, topic: str, *, bytes_s: int, goes_on: Callable[[int], bool]
+) -> list[float]:
+    """Milliseconds from sent to acknowledged of 1 KB records at a steady pace, one by one, sorted.
+
+    `goes_on` is asked before each with how many were sent. The first tenth does not count.
+    """
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0})
+    took_ms: list[float] = []
+    value, number = os.urandom(1000), 0
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        latency_s = message.latency()
+        assert error is None and latency_s is not None, error
+        took_ms.append(latency_s * 1000)
+
+    began = time.perf_counter()
+    while goes_on(number):
+        due = began + number * len(value) / bytes_s
+        while (wait_s := due - time.perf_counter()) > 0:
+            producer.poll(min(wait_s, 0.001))
+        producer.produce(topic, value, on_delivery=delivered)
+        producer.poll(0)
+        number += 1
+    left = producer.flush(60)
+    assert left == 0, f"{left} records were not acknowledged"
+    return sorted(took_ms[len(took_ms) // 10 :])
+
+
 def trickle(bootstrap: str, topic: str, *, seconds: float, bytes_s: int) -> None:
     """Produce at a steady pace, 1 KB records spread over all partitions."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 100})
@@ -166,8 +195,16 @@ def trickle(bootstrap: str, topic: str, *, seconds: float, bytes_s: int) -> None
     assert left == 0, f"{left} records were not acknowledged"
 
 
-def consume(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS) -> float:
-    """Read `count` records of all partitions from the beginning; wall seconds."""
+def consume(
+    bootstrap: str,
+    topic: str,
+    count: int,
+    *,
+    partitions: int = PARTITIONS,
+    places: Mapping[int, int] | None = None,
+) -> float:
+    """Read `count` records of all partitions from the beginning, or from `places` (partition to
+    offset) on; wall seconds."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -176,7 +213,8 @@ def consume(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITI
             **_PREFETCH,
         }
     )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    places = dict.fromkeys(range(partitions), 0) if places is None else places
+    consumer.assign([TopicPartition(topic, number, at) for number, at in places.items()])
     began, found = time.perf_counter(), 0
     while found < count:
         messages = consumer.consume(min(10_000, count - found), 10.0)
