@@ -35,6 +35,8 @@ SKIP_REASONS = {
     "Spark's Kafka source and Apache Kafka need Maven, once": "what ours is held against is Java",
     "Apache Kafka's tools need Java 17 and Maven, once": "they are Java programs, fetched by Maven",
     "Kafka Connect and Streams need Java 17 and Maven, once": "so are these",
+    "clients in Go and for Node need these and their registries, once": "they are programs of "
+    "languages that not every machine has",
     "Delta's jars need Maven, once": "a machine without Maven has no way to them",
     "Spark Connect needs a package index, once": "its client's packages are not ours to install",
     "a bucket needs versitygw and DynamoDB Local": "their own tests say what they need",

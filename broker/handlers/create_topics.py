@@ -1,6 +1,7 @@
 """CreateTopics, versions 2 to 7: each topic has its own outcome.
 
-Partitions and replication factor of -1 are the broker's defaults (from version 4). Any replication
+Partitions and replication factor of -1 are the broker's defaults, in old versions too, as in Kafka,
+although its protocol says "from version 4": KafkaJS asks so in version 3. Any replication
 factor is taken, since records live in the object store; the answer has the actual number: at most
 one replica per broker that is alive. A manual assignment may name such brokers only. From version 5
 the answer echoes partitions and configs, if the client may see them. `validate_only` checks and
@@ -49,7 +50,6 @@ from logstore.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-DEFAULTS_FROM = 4
 STRICT_FROM = 6
 BROKER_DEFAULT = -1
 
@@ -108,7 +108,7 @@ async def _create(
     ):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to create this topic")
     check_new_name(broker, name)
-    layout = _layout(broker, call.version, asked)
+    layout = _layout(broker, asked)
     partitions = len(layout.assignments)
     configs = _configs(asked, broker.settings.topic_defaults)
     result = CreatableTopicResult(name, configs=[])
@@ -140,16 +140,15 @@ async def _create(
     return result
 
 
-def _layout(broker: Services, version: int, asked: CreatableTopic) -> _Layout:
+def _layout(broker: Services, asked: CreatableTopic) -> _Layout:
     """Where the partitions are to be, after all that is said about them was checked."""
     if asked.assignments:
         return _assigned(broker, asked)
     count, replicas = asked.num_partitions, asked.replication_factor
-    if version >= DEFAULTS_FROM:
-        if count == BROKER_DEFAULT:
-            count = broker.settings.number("num.partitions")
-        if replicas == BROKER_DEFAULT:
-            replicas = broker.settings.number("default.replication.factor")
+    if count == BROKER_DEFAULT:
+        count = broker.settings.number("num.partitions")
+    if replicas == BROKER_DEFAULT:
+        replicas = broker.settings.number("default.replication.factor")
     check_partition_count(count)
     if replicas < 1:
         raise Refuse(

@@ -15,6 +15,7 @@ from typing import IO
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 30.0
+POLL_S = 0.05
 LINES_MAX = 500_000
 STORY_LINES_MAX = 60
 """Of what a child said, in an error: the first of them and the last tell what became of it."""
@@ -26,8 +27,23 @@ class ProcessFailed(AssertionError):
     """A child did not do what was waited for; the text ends with what it said."""
 
 
+def poll_until(
+    condition: Callable[[], bool], *processes: "Process", deadline_s: float = 90.0
+) -> None:
+    """Raises `ProcessFailed`, with what these said, when it is not so in time or one has ended."""
+    give_up_at = time.monotonic() + deadline_s
+    while not condition():
+        for one in processes:
+            one.require_alive()
+        if time.monotonic() > give_up_at:
+            stories = "\n".join(one._story() for one in processes)
+            raise ProcessFailed(f"not so in {deadline_s:.0f} s: {stories}")
+        time.sleep(POLL_S)
+
+
 class Process:
-    """Runs `python -m <arguments>`; killed on the way out of its `with`, if it still runs."""
+    """Runs `python -m <arguments>`, or these arguments of another `program`; killed on the way out
+    of its `with`, if it still runs."""
 
     def __init__(
         self,
@@ -37,6 +53,7 @@ class Process:
         before: Sequence[str] = (),
         listens: bool = False,
         source: Path = ROOT,
+        program: Sequence[str] = (sys.executable, "-m"),
     ) -> None:
         """`source` has the packages to run: of this version, or of a release.
 
@@ -44,7 +61,7 @@ class Process:
 
         With `listens` the child gets lines by `say`; else its stdin is empty.
         """
-        self.command = [*before, sys.executable, "-m", *arguments]
+        self.command = [*before, *program, *arguments]
         self._lines: list[str] = []
         self._said: list[str] = []
         self._streams_open = 2
