@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from logstore.errors import NotFound
 from logstore.history.read import BATCH_COLUMNS, batches_of, read_rows
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.table_batches import Stream, TableBatches
 from logstore.reading.table_times import TimedRecord, first_at_or_after, latest
-from logstore.records.batch import Codec, read_header
+from logstore.records.batch import Codec, read_header, with_next_offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,9 @@ class TableReader:
     def span(self, stream: Stream, offset: int, version: int, bytes_max: int) -> TableBatches:
         """Batches of the table from `offset` on; an empty span if it does not reach there.
 
-        It ends with the batch that reaches `bytes_max`, or with a file.
+        It ends with the batch that reaches `bytes_max`, or with a file. Where no rows are left up
+        to the table's end, its last batch ends there, as after Kafka's log cleaner: a consumer gets
+        there without another request, and kafka-go, which misreads batches without records, too.
         """
         wanted = TableRequest(stream.topic_id, stream.partition, offset, offset + 1, version)
         batches = self._look(
@@ -123,6 +125,9 @@ class TableReader:
                 break
             position, cursor = max(position, cursor.end), None
             if batches:
+                if ends[-1] < table_end and _has_no_rows_from(snapshot, stream, position):
+                    batches[-1] = with_next_offset(batches[-1], table_end)
+                    position = ends[-1] = read_header(batches[-1], 0, len(batches[-1])).next_offset
                 break
         is_last = position >= table_end
         return TableBatches(
@@ -263,6 +268,11 @@ def _worthwhile(rows: Iterator[pa.RecordBatch]) -> tuple[Codec, Iterator[pa.Reco
     sample = values.slice(0, min(values.size, SAMPLE_BYTES))
     packed = pa.Codec("lz4_raw").compress(sample)
     return "lz4" if packed.size <= sample.size * 7 // 8 else "none", again
+
+
+def _has_no_rows_from(snapshot: Snapshot, stream: Stream, position: int) -> bool:
+    """As far as the bounds of files say; a file without bounds may have some."""
+    return not snapshot.files_for(stream.partition, position, OFFSET_MAX)
 
 
 def window_end(snapshot: Snapshot, partition: int, position: int, table_end: int) -> int:

@@ -30,12 +30,11 @@ from logstore.reading.history import History
 from logstore.reading.read import Chunk, FoundRecord, Reader
 from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
+from logstore.records.batch import OFFSET_DELTA_MAX
 from logstore.records.encode import encode_batch
 from logstore.runners.step_runner import StepRunner
 
 BEGINS_KEPT_MAX = 100_000
-OFFSET_DELTA_MAX = 2**31 - 1
-"""In a batch it has four bytes."""
 
 READS_MAX = 5
 """A row drops epoch ranges at most once a minute."""

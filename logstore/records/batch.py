@@ -56,6 +56,11 @@ _CRC = struct.Struct(">I")
 _CRC_AT = 17
 _ATTRIBUTES = struct.Struct(">h")
 _ATTRIBUTES_AT = 21
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
+OFFSET_DELTA_MAX = 2**31 - 1
+"""It has four bytes."""
+
 _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_AT = 35
 
@@ -247,6 +252,18 @@ def with_max_timestamp(batch: Buffer, max_timestamp_ms: int) -> tuple[memoryview
     view = memoryview(copy)
     _CRC.pack_into(copy, _CRC_AT, crc32c(view[CRC_FROM:]))
     return view, BatchHeader._make(HEADER.unpack_from(copy))
+
+
+def with_next_offset(batch: Buffer, next_offset: int) -> bytes:
+    """A copy of the one whole batch in `batch` that ends below `next_offset`, or as near to it as a
+    batch can: it says that no offset between its last record and that one has a record."""
+    copy = bytearray(batch)
+    (base_offset,) = _BASE_OFFSET.unpack_from(copy, 0)
+    delta = min(next_offset - 1 - base_offset, OFFSET_DELTA_MAX)
+    _LAST_OFFSET_DELTA.pack_into(copy, _LAST_OFFSET_DELTA_AT, delta)
+    with memoryview(copy) as view:
+        _CRC.pack_into(copy, _CRC_AT, crc32c(view[CRC_FROM:]))
+    return bytes(copy)
 
 
 def _raise_short(buf: memoryview, at: int, length: int) -> NoReturn:

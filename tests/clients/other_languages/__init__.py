@@ -1,4 +1,5 @@
-"""Kafka clients in Go and for Node: franz-go, Sarama and KafkaJS, at the versions their locks name.
+"""Kafka clients in Go and for Node: franz-go, Sarama, kafka-go and KafkaJS, as their locks name
+them.
 
 Built and installed once, outside the checkout, from the Go module proxy and the npm registry.
 """
@@ -15,6 +16,7 @@ FOLDER = Path(__file__).parent
 CODECS = {
     "franz": ("none", "gzip", "snappy", "lz4", "zstd"),
     "sarama": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "segmentio": ("none", "gzip", "snappy", "lz4", "zstd"),
     "kafkajs": ("none", "gzip"),
 }
 """By client; what KafkaJS has without another package."""

@@ -50,6 +50,32 @@ def test_where_no_record_follows_up_to_the_end_a_consumer_gets_there_by_an_empty
     play(scenario())
 
 
+def test_the_last_batch_of_a_table_ends_where_the_table_does() -> None:
+    """As Kafka's log cleaner leaves it: no request for the rest, which has no records."""
+
+    async def scenario() -> None:
+        async with moved_log() as (written, log, leader, rows, moved):
+            await written.merge(leader, without=range(50, moved))
+
+            chunk = await log.read(leader, 40, moved, 1 << 20)
+            headers = [header for _, header in split_batches(b"".join(chunk.buffers))]
+            assert chunk.end_offset == headers[-1].next_offset == moved
+            assert rows_of(b"".join(chunk.buffers), 40) == rows[40:50]
+
+    play(scenario())
+
+
+def test_the_last_batch_of_a_file_ends_with_the_file() -> None:
+    async def scenario() -> None:
+        async with moved_log(moved=40) as (written, log, leader, rows, _):
+            await written.move(log, leader, 40, 70)
+            await written.trim({key_of(leader): 70})
+
+            assert await read(log, leader, bytes_max=1 << 20) == rows
+
+    play(scenario())
+
+
 def test_a_gap_longer_than_a_batch_can_name_takes_several() -> None:
     chunk = chunk_without_records(7, 2**32)
 

@@ -1,9 +1,10 @@
-// Clients in Go against a broker: franz-go and Sarama, each by the same words.
+// Clients in Go against a broker: franz-go, Sarama and kafka-go, each by the same words.
 //
-//	clients franz|sarama produce  BOOTSTRAP TOPIC CODEC FIRST COUNT
-//	clients franz|sarama consume  BOOTSTRAP TOPIC GROUP
-//	clients franz|sarama assigned BOOTSTRAP TOPIC
+//	clients NAME produce  BOOTSTRAP TOPIC CODEC FIRST COUNT
+//	clients NAME consume  BOOTSTRAP TOPIC GROUP
+//	clients NAME assigned BOOTSTRAP TOPIC
 //
+// NAME is franz, sarama or segmentio.
 // `produce` creates the topic with four partitions unless it is there, and sends records with key
 // k<number>, value v<number> and a header. `consume` is a member of the group until it is sent a
 // line, and prints `read PARTITION OFFSET KEY VALUE HEADER` per record. `assigned` does the same without a
@@ -34,6 +35,8 @@ func main() {
 		chosen = franz{addresses}
 	case "sarama":
 		chosen = saramaClient{addresses}
+	case "segmentio":
+		chosen = segmentio{addresses}
 	default:
 		fail(fmt.Errorf("no client %q", name))
 	}
