@@ -3,14 +3,15 @@
 A commit of key compaction takes files out and puts others in, and says up to which offset it looked
 at keys. Which rows went between the two versions can be seen as long as the files that it took out
 are there, for a week unless the table says otherwise. Of each key the last row below the clean end
-must be left, unless it is a tombstone and every older row of its key went too.
+must be left, unless it is a tombstone and every older row of its key went too. Of no tombstone
+below the settled end may an older row be left: the tombstone goes by it some time later.
 
 This states the rule once more, by the keys themselves, and shares no code with the compaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,59 @@ def clean_end_problems(snapshot: Snapshot, entries: Sequence[LogEntry]) -> Itera
             detail = f"partition {partition} is cleaned up to {clean_end}, the table ends at {end}"
             yield _problem(snapshot.topic_id, snapshot.version, detail)
     for partition in snapshot.cleaned:
-        said = [entry for entry in entries if partition in entry.cleaned]
-        for before, after in pairwise(said):
-            if after.cleaned[partition] < before.cleaned[partition]:
+        ends = [(entry.facts.version, entry.cleaned.get(partition)) for entry in entries]
+        for version, after, before in _falls(ends):
+            detail = (
+                f"partition {partition} is cleaned up to {after}, an earlier version says {before}"
+            )
+            yield _problem(snapshot.topic_id, version, detail)
+
+
+def settled_end_problems(snapshot: Snapshot, entries: Sequence[LogEntry]) -> Iterator[Problem]:
+    """A settled end comes with a clean end, of a partition that the table has, and is not above it.
+
+    It goes back only after the table's owner changed rows: a RESTORE brings older records back.
+    """
+    for partition, settled in snapshot.settled.items():
+        clean_end = snapshot.cleaned.get(partition)
+        if snapshot.end(partition) is None or clean_end is None:
+            lacks = "clean end" if snapshot.end(partition) is not None else "table end"
+            detail = f"partition {partition} has a settled end of {settled} and no {lacks}"
+        elif settled > clean_end:
+            detail = (
+                f"partition {partition} is settled up to {settled}, its clean end is {clean_end}"
+            )
+        else:
+            continue
+        yield _settled(snapshot.topic_id, snapshot.version, detail)
+    for partition in snapshot.settled:
+        for some in _without_edits(entries, partition):
+            ends = [(entry.facts.version, entry.settled.get(partition)) for entry in some]
+            for version, after, before in _falls(ends):
                 detail = (
-                    f"partition {partition} is cleaned up to {after.cleaned[partition]}, an "
-                    f"earlier version says {before.cleaned[partition]}"
+                    f"partition {partition} is settled up to {after}, an earlier version says "
+                    f"{before}, and its owner changed no row in between"
                 )
-                yield _problem(snapshot.topic_id, after.facts.version, detail)
+                yield _settled(snapshot.topic_id, version, detail)
+
+
+def _falls(ends: Iterable[tuple[int, int | None]]) -> Iterator[tuple[int, int, int]]:
+    """Of versions and their ends, if they say any: version, end, and a greater one before it."""
+    said = [(version, end) for version, end in ends if end is not None]
+    for (_, before), (version, after) in pairwise(said):
+        if after < before:
+            yield version, after, before
+
+
+def _without_edits(entries: Sequence[LogEntry], partition: int) -> Iterator[Sequence[LogEntry]]:
+    """Series of entries in which the table's owner changed no rows of the partition."""
+    some: list[LogEntry] = []
+    for entry in entries:
+        if entry.facts.run is None and partition in entry.facts.rewritten:
+            yield some
+            some = []
+        some.append(entry)
+    yield some
 
 
 def is_small(before: Snapshot, partition: int) -> bool:
@@ -64,6 +110,7 @@ def row_problems(
     import pyarrow.compute as pc
 
     topic_id, clean_end = before.topic_id, entry.cleaned[partition]
+    settled = entry.settled.get(partition, 0)
     files, taken_out = before.files.get(partition, ()), set(entry.removed_paths)
     rows = _rows(store, topic_id, partition, files)
     old = _rows(store, topic_id, partition, [one for one in files if one.path in taken_out])
@@ -92,12 +139,13 @@ def row_problems(
     ]
     for what, offsets in found:
         if len(offsets):
-            shown = ", ".join(str(one) for one in offsets[:OFFSETS_SHOWN].to_pylist())
-            more = (
-                "" if len(offsets) <= OFFSETS_SHOWN else f" and {len(offsets) - OFFSETS_SHOWN} more"
-            )
-            detail = f"{what}: partition={partition} clean end={clean_end} offsets={shown}{more}"
-            yield _problem(topic_id, entry.facts.version, detail)
+            where = f"partition={partition} clean end={clean_end} offsets={_shown(offsets)}"
+            yield _problem(topic_id, entry.facts.version, f"{what}: {where}")
+    unsettled = _unsettled(keyed, last, gone, settled)
+    if len(unsettled):
+        where = f"partition={partition} settled end={settled} offsets={_shown(unsettled)}"
+        detail = f"an older record is left of a deletion below the settled end: {where}"
+        yield _settled(topic_id, entry.facts.version, detail)
 
 
 def _undone(keyed: pa.Table, last: pa.Table, gone: pa.Array) -> pa.Array:
@@ -110,10 +158,37 @@ def _undone(keyed: pa.Table, last: pa.Table, gone: pa.Array) -> pa.Array:
     return tombstones.filter(is_left)["offset"].combine_chunks()
 
 
+def _unsettled(keyed: pa.Table, last: pa.Table, gone: pa.Array, settled: int) -> pa.Array:
+    """Offsets of tombstones below the settled end that are left beside an older row of their key.
+
+    `_undone` has those that are gone.
+    """
+    import pyarrow.compute as pc
+
+    stones = last.filter(pc.and_(last["is_null"], pc.less(last["offset"], settled)))
+    stones = stones.filter(pc.invert(pc.is_in(stones["offset"], value_set=gone)))
+    others = keyed.filter(pc.invert(pc.is_in(keyed["offset"], value_set=_all(last["offset"]))))
+    older = others.filter(pc.invert(pc.is_in(others["offset"], value_set=gone)))
+    return _all(stones.filter(pc.is_in(stones["key"], value_set=_all(older["key"])))["offset"])
+
+
 def _both(offsets: pa.Array, others: pa.ChunkedArray) -> pa.Array:
     import pyarrow.compute as pc
 
     return offsets.filter(pc.is_in(offsets, value_set=others.combine_chunks()))
+
+
+def _all(values: pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks()
+
+
+def _shown(offsets: pa.Array) -> str:
+    shown = ", ".join(str(one) for one in offsets[:OFFSETS_SHOWN].to_pylist())
+    return (
+        shown
+        if len(offsets) <= OFFSETS_SHOWN
+        else f"{shown} and {len(offsets) - OFFSETS_SHOWN} more"
+    )
 
 
 def _rows(
@@ -135,3 +210,7 @@ def _rows(
 
 def _problem(topic_id: bytes, version: int, detail: str) -> Problem:
     return Problem(ProblemKind.TABLE_CLEANED, entry_key(topic_id, version), detail, ())
+
+
+def _settled(topic_id: bytes, version: int, detail: str) -> Problem:
+    return Problem(ProblemKind.TABLE_SETTLED, entry_key(topic_id, version), detail, ())

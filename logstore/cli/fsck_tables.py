@@ -9,7 +9,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.cli.fsck_chain import FsckCounts
-from logstore.cli.fsck_cleaned import clean_end_problems, is_small, row_problems
+from logstore.cli.fsck_cleaned import (
+    clean_end_problems,
+    is_small,
+    row_problems,
+    settled_end_problems,
+)
 from logstore.cli.registry_view import query_all
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.chain_state import EpochKey
@@ -108,6 +113,7 @@ class _TableCheck:
             self.seen.problems += table_pointer_problems(row, snapshot)
         self.seen.problems += commit_problems(where, [entry.facts for entry in entries])
         self.seen.problems += clean_end_problems(snapshot, entries)
+        self.seen.problems += settled_end_problems(snapshot, entries)
         for files in snapshot.files.values():
             self._counts.table_files += len(files)
             self.seen.problems += file_problems(where, snapshot, files, self._sizes)
@@ -118,8 +124,8 @@ class _TableCheck:
                 self._check_cleaned(where, table, entry, partition)
 
     def _check_cleaned(self, where: str, table: TableLog, entry: LogEntry, partition: int) -> None:
-        """Rows that a commit of key compaction took out of one partition, if any went there."""
-        if not entry.removed_paths:
+        """Rows that a commit of key compaction took out of one partition, and its settled end."""
+        if not entry.removed_paths and partition not in entry.settled:
             return
         try:
             before = table.snapshot(entry.facts.version - 1)

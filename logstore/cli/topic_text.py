@@ -38,13 +38,22 @@ def print_topic(view: TopicView) -> None:
     if view.cleaning:
         print_table(
             "key compaction",
-            ("partition", "table end", "rows in table", "clean end", "dirty ratio", "due"),
+            (
+                "partition",
+                "table end",
+                "rows in table",
+                "clean end",
+                "settled end",
+                "dirty ratio",
+                "due",
+            ),
             [
                 (
                     p.partition,
                     p.table_end,
                     p.table_rows if p.table_rows >= 0 else NONE,
                     p.clean_end,
+                    p.settled_end,
                     f"{p.dirty_ratio:.2f}",
                     p.trouble or ("yes" if p.is_due else "no"),
                 )

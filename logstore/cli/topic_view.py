@@ -37,13 +37,15 @@ class PartitionLine:
 class CleanLine:
     """Key compaction of one partition. `table_rows`: in its table, -1 where files do not say it.
 
-    `trouble`: why it cannot be cleaned.
+    `settled_end`: tombstones below it go `delete.retention.ms` after the table said so. `trouble`:
+    why it cannot be cleaned.
     """
 
     partition: int
     table_end: int
     table_rows: int
     clean_end: int
+    settled_end: int
     dirty_ratio: float
     is_due: bool
     trouble: str = ""
@@ -111,14 +113,15 @@ def _clean_lines(table: Snapshot, rules: CleanRules, now_ms: int) -> list[CleanL
     lines = []
     for partition, end in sorted(table.ends.items()):
         before, files = table.cleaned.get(partition, 0), table.files.get(partition, ())
+        settled = table.settled.get(partition, 0)
         try:
             one = clean_range(partition, files, end, before, rules, now_ms)
         except Refused as error:
-            lines.append(CleanLine(partition, end, -1, before, 1.0, False, str(error)))
+            lines.append(CleanLine(partition, end, -1, before, settled, 1.0, False, str(error)))
             continue
         rows = sum(file.rows for file in files)
         ratio, due = round(one.dirty_ratio, 3), is_due(one, rules, now_ms)
-        lines.append(CleanLine(partition, end, rows, before, ratio, due))
+        lines.append(CleanLine(partition, end, rows, before, settled, ratio, due))
     return lines
 
 

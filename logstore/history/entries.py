@@ -42,8 +42,9 @@ class LogEntry:
     protocol: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
     cleaned: Mapping[int, int] = field(default_factory=dict)
-    settled: Mapping[int, int] = field(default_factory=dict)
     """Clean ends by partition."""
+    settled: Mapping[int, int] = field(default_factory=dict)
+    """Settled ends by partition."""
 
 
 def encode_creation(topic_id: bytes, topic_name: str, schema: str, now_ms: int) -> bytes:

@@ -243,6 +243,12 @@ def check_commit(snapshot: Snapshot, commit: TableCommit) -> None:
                 f"a clean end above the table end: partition={partition} clean end={clean_end} "
                 f"run={commit.run}"
             )
+    for partition, settled in commit.settled.items():
+        if settled > commit.cleaned.get(partition, -1):
+            raise Invalid(
+                f"a settled end above the clean end, or without one: partition={partition} "
+                f"settled end={settled} run={commit.run}"
+            )
     _check_removes(snapshot, commit)
     _check_adds(snapshot, commit)
 

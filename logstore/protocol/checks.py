@@ -46,6 +46,7 @@ class ProblemKind(Enum):
     TABLE = "table cannot be read"
     TABLE_FILE = "file of a table missing or false"
     TABLE_CLEANED = "key compaction of a table false"
+    TABLE_SETTLED = "settled end of a table false"
     TABLE_COMMITS = "commit of a table overwritten"
     TABLE_BEHIND = "table behind its table pointer"
     TABLE_CHECKPOINT = "checkpoint of a table's log damaged"
@@ -84,6 +85,11 @@ CURES = {
     ProblemKind.TABLE_CLEANED: (
         "set cleanup.policy=delete and retention.ms=-1, and take the table back to the version "
         "before, while its files are there: RESTORE TABLE … TO VERSION AS OF"
+    ),
+    ProblemKind.TABLE_SETTLED: (
+        "each run says it again: let logstore compact --now clean the topic, and until "
+        "delete.retention.ms has passed since then, have that setting higher by the time since "
+        "the version was made, so that no deletion goes too early"
     ),
     ProblemKind.TABLE_COMMITS: _UNSAFE,
     ProblemKind.TABLE_BEHIND: f"put the table back from a copy; else {_RESTORE}. {_UNSAFE}",

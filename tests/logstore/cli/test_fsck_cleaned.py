@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,8 @@ from tests.logstore.compaction.test_clean_races import delta
 from tests.logstore.compaction.world import World, undecodable_batch
 from tests.spark_source.log_on_disk import LogOnDisk
 
+NOTHING: Mapping[int, int] = {}
+KINDS = (ProblemKind.TABLE_CLEANED, ProblemKind.TABLE_SETTLED)
 AT_ONCE = {"delete.retention.ms": "0", "logstore.clean.dead.ratio": "0"}
 
 
@@ -52,13 +54,15 @@ def fsck(world: World, capsys: pytest.CaptureFixture[str]) -> Fsck:
         code = main(["fsck", "--url", str(world.directory), "--json", *arguments])
         answer = json.loads(capsys.readouterr().out)
         kinds = {one["what"] for one in answer["problems"]}
-        assert kinds <= {ProblemKind.TABLE_CLEANED.value}, answer
+        assert kinds <= {kind.value for kind in KINDS}, answer
         return code, answer["counts"], {one["detail"] for one in answer["problems"]}
 
     return run
 
 
-def commit(topic: KeyedTopic, left_out: Sequence[int], clean_end: int) -> None:
+def commit(
+    topic: KeyedTopic, left_out: Sequence[int], clean_end: int, settled: int | None = None
+) -> None:
     """All files as one without these offsets, as a commit of key compaction."""
     snapshot = newest(topic)
     store = RetryingStore.of(DirectoryStore(topic.world.directory))
@@ -67,8 +71,10 @@ def commit(topic: KeyedTopic, left_out: Sequence[int], clean_end: int) -> None:
     for rows in read_rows(store, snapshot.topic_id, files, 0, 0, 2**62, TABLE_COLUMNS):
         kept = [n not in left_out for n in rows.column("offset").to_pylist()]
         writer.write(rows.filter(kept))
+    adds, ends = writer.close(), {} if settled is None else {0: settled}
     topic.world.tables.commit(
-        snapshot, TableCommit({}, {}, writer.close(), files, "run", cleaned={0: clean_end})
+        snapshot,
+        TableCommit({}, {}, adds, files, "run", cleaned={0: clean_end}, settled=ends),
     )
 
 
@@ -158,13 +164,14 @@ def test_where_files_were_swept_rows_are_not_known_any_more(topic: KeyedTopic, f
     assert (counts["cleanings"], counts["old_cleanings"]) == (0, 1)
 
 
-def say(topic: KeyedTopic, clean_end: int) -> None:
+def say(topic: KeyedTopic, clean_end: int | None, settled: Mapping[int, int] = NOTHING) -> None:
     """Past the checks of our own commits."""
+    cleaned = {} if clean_end is None else {0: clean_end}
     snapshot = newest(topic)
     entry = encode_commit(
         snapshot.topic_id,
         snapshot.version,
-        TableCommit({}, {}, (), (), "unsafe", cleaned={0: clean_end}),
+        TableCommit({}, {}, (), (), "unsafe", cleaned=cleaned, settled=settled),
         0,
     )
     key = entry_key(snapshot.topic_id, snapshot.version + 1)
@@ -177,4 +184,56 @@ def test_a_clean_end_that_lies_is_named(topic: KeyedTopic, fsck: Fsck) -> None:
     say(topic, 7)
     assert fsck()[2] == {"partition 0 is cleaned up to 7, the table ends at 4"}
     say(topic, 3)
-    assert fsck()[2] == {"partition 0 is cleaned up to 3, an earlier version says 7"}
+    assert fsck()[2] == {
+        "partition 0 is cleaned up to 3, an earlier version says 7",
+        "partition 0 is settled up to 4, its clean end is 3",
+    }
+
+
+def test_a_settled_end_that_lies_is_named(topic: KeyedTopic, fsck: Fsck) -> None:
+    topic.clean()
+    assert newest(topic).settled == {0: 4}
+    assert fsck("--data")[::2] == (OK, set())
+    say(topic, None, {0: 6})
+    assert fsck()[2] == {"partition 0 is settled up to 6, its clean end is 4"}
+    say(topic, None, {0: 3})
+    fell = "partition 0 is settled up to 3, an earlier version says 6"
+    assert fsck()[2] == {f"{fell}, and its owner changed no row in between"}
+
+
+def test_a_settled_end_of_a_partition_that_is_not_there_is_named(
+    topic: KeyedTopic, fsck: Fsck
+) -> None:
+    say(topic, None, {0: 2, 7: 1})
+
+    assert fsck()[2] == {
+        "partition 0 has a settled end of 2 and no clean end",
+        "partition 7 has a settled end of 1 and no table end",
+    }
+
+
+def test_a_settled_end_goes_back_after_the_owner_changed_rows(
+    topic: KeyedTopic, fsck: Fsck
+) -> None:
+    topic.clean()
+    delta(topic).delete("offset = 1")
+    say(topic, None, {0: 2})
+
+    assert fsck()[::2] == (OK, set())
+
+
+def test_an_older_record_of_a_deletion_below_the_settled_end_is_named(
+    topic: KeyedTopic, fsck: Fsck
+) -> None:
+    commit(topic, [], 4, settled=2)  # the tombstone at 2 is not below it
+    assert fsck("--data")[::2] == (OK, set())
+    commit(topic, [], 4, settled=3)
+    assert fsck()[0] == OK
+    code, _, problems = fsck("--data")
+    assert code == FAILED
+    assert problems == {
+        "an older record is left of a deletion below the settled end: partition=0 settled end=3 "
+        "offsets=2"
+    }
+    commit(topic, [0], 4, settled=4)
+    assert len(fsck("--data")[2]) == 1  # of the version before

@@ -332,6 +332,7 @@ def test_inspect_shows_how_far_a_topic_is_cleaned(
         "table_end": 3,
         "table_rows": 2,
         "clean_end": 2,
+        "settled_end": 2,
         "is_due": True,
         "trouble": "",
     }

@@ -143,3 +143,10 @@ def test_a_commit_that_fits_is_taken(commit: TableCommit) -> None:
 def test_a_commit_that_does_not_fit_is_not(commit: TableCommit, error: type[Exception]) -> None:
     with pytest.raises(error):
         check_commit(TABLE, commit)
+
+
+def test_a_settled_end_is_not_above_the_clean_end_of_its_commit() -> None:
+    check_commit(TABLE, TableCommit({}, {}, run="clean", cleaned={0: 20}, settled={0: 20}))
+    for cleaned in ({0: 19}, {}):
+        with pytest.raises(Invalid, match="a settled end above the clean end, or without one"):
+            check_commit(TABLE, TableCommit({}, {}, run="c", cleaned=cleaned, settled={0: 20}))
