@@ -25,6 +25,7 @@ from logstore.compaction.clean_rules import (
     neighbours_of,
     overdue_ms,
     settled_end,
+    settled_since_ms,
     tombstone_horizon,
     units_to_rewrite,
     units_to_settle,
@@ -155,7 +156,7 @@ class Cleaning:
             return
         self._session.step(f"tombstones: {state.topic.name}")
         try:
-            settled_then = self._settled_at(state, now_ms - rules.tombstones_kept_ms)
+            settled_then = self._settled_then(state, now_ms)
         except LogstoreError as error:
             for one in ranges:
                 self._fail(state, one.partition, error)
@@ -168,9 +169,13 @@ class Cleaning:
                 horizon = tombstone_horizon(then, edited_end, None)
                 yield _Partition(state, one, horizon, snapshot.settled.get(one.partition, 0))
 
-    def _settled_at(self, state: TopicState, time_ms: int) -> Mapping[int, int]:
-        """Settled ends that the table had at that time; none where its log begins later."""
+    def _settled_then(self, state: TopicState, now_ms: int) -> Mapping[int, int]:
+        """Settled ends by which tombstones may go; none where the table's log begins later."""
         tables, topic_id = self._session.ports.tables, state.topic.topic_id
+        behind_ms = self._session.pointers_behind_ms.get(topic_id, 0)
+        time_ms = settled_since_ms(now_ms, state.topic.clean, behind_ms)
+        if time_ms is None:
+            return {}
         try:
             version, _ = tables.version_and_later(topic_id, time_ms)
             then = None if version is None else tables.snapshot(topic_id, version=version)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from logstore.config.topic_limits import number_of
 from logstore.config.topics import BUILTIN_DEFAULTS, CLEANING_NAMES, topic_value
 from logstore.errors import Refused
+from logstore.formats.table_row import POINTER_AGAIN_S
 from logstore.history.snapshot import DataFile
 
 MiB = 1024 * 1024
@@ -212,11 +213,25 @@ def overdue_ms(wanted: CleanRange, rules: CleanRules, now_ms: int) -> int:
     return max(0, now_ms - rules.lag_max_ms - oldest)
 
 
+def settled_since_ms(now_ms: int, rules: CleanRules, behind_ms: int) -> int | None:
+    """Tombstones may go that were settled by this time; None: none may.
+
+    `delete.retention.ms` begins when the last broker has stopped serving the older records, which
+    is some time after the commit that took them out: as long as a table pointer is believed, and
+    not before the pointer was written, which may have been behind until `behind_ms` (`TableRow`).
+    0 promises nothing to a consumer, and waits for nothing.
+    """
+    if not rules.tombstones_kept_ms:
+        return now_ms
+    time_ms = now_ms - rules.tombstones_kept_ms - int(1000 * POINTER_AGAIN_S)
+    return time_ms if time_ms >= behind_ms else None
+
+
 def tombstone_horizon(settled_then: int, edited_end: int, raw_offset: int | None) -> int:
     """Tombstones below it may go. See docs/decisions/0022-key-compaction.md.
 
-    `settled_then`: the settled end that the table had `delete.retention.ms` ago: a consumer that
-    has read an older row of their keys began before. `edited_end`: below
+    `settled_then`: the settled end that the table had by `settled_since_ms`: a consumer that has
+    read an older row of their keys began before. `edited_end`: below
     it brokers read no segment, where older rows of the key may still be. `raw_offset`: the first
     batch that cannot be decoded here; consumers may find an older row of the key in it.
     """

@@ -53,6 +53,18 @@ def edited_ends(
     return {one: end for one in sorted(touched) if (end := snapshot.end(one)) is not None}
 
 
+def took_rows_out(tables: TableCommits, snapshot: Snapshot, pointer_version: int) -> bool:
+    """Whether a run's commit after `pointer_version` took files out with their rows. One GET per
+    commit; true where commits were removed before they were read."""
+    first = pointer_version + 1
+    try:
+        facts = tables.commits(snapshot.topic_id, first)
+    except NotFound:
+        return True
+    is_whole = bool(facts) and facts[0].version == first
+    return not is_whole or any(one.run is not None and one.rewritten for one in facts)
+
+
 def raise_edited_ends(topic_id: bytes, topic: str, ends: Mapping[int, int]) -> Steps[None]:
     """In the rows of partitions; the change feed notifies brokers."""
     changes = []

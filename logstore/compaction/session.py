@@ -86,6 +86,8 @@ class Session:
         """Of tasks: unique in a run."""
         self.pointer_versions: dict[bytes, int] = {}
         """By topic id, the version that its table pointer names: later ones may be its owner's."""
+        self.pointers_behind_ms: dict[bytes, int] = {}
+        """By topic id, when its table pointer was last found behind: `TableRow.behind_ms`."""
         self.summary = Summary(run=str(run))
         self._rng = random.Random(run.owner)
 

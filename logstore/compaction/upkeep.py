@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from logstore.compaction.backlog import TopicState
 from logstore.compaction.commit import Overtaken
+from logstore.compaction.edits import took_rows_out
 from logstore.compaction.merge import RUN_BYTES_MAX, groups_of, within
 from logstore.compaction.obsolete_files import expired, is_sweep_due
 from logstore.compaction.plan import MergeTask, TaskResult
@@ -22,7 +23,7 @@ from logstore.compaction.worker import error_of
 from logstore.errors import LogstoreError
 from logstore.formats.compaction_row import CompactionRow
 from logstore.formats.table_row import TableRow
-from logstore.history.snapshot import DataFile, TableCommit
+from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.protocol.disposal import DROP, ON_DELETE, Fate, may_drop_table
 from logstore.protocol.steps import believed_ms
 
@@ -42,11 +43,15 @@ class Upkeep:
         self._session.pointer_versions = {
             topic_id: row.version for topic_id, row in table_pointers.items()
         }
+        self._session.pointers_behind_ms = {
+            topic_id: row.behind_ms for topic_id, row in table_pointers.items()
+        }
         for topic_id, state in states.items():
             row = table_pointers.get(topic_id)
             if state.snapshot is None:
                 continue
             if row is None or row.version < state.snapshot.version:
+                self._note_behind(state, state.snapshot, row)
                 self._session.raise_table_pointer(state)
             elif row.on_delete != state.topic.on_delete:
                 self._perform(note_on_table_pointer(topic_id, on_delete=state.topic.on_delete))
@@ -56,6 +61,18 @@ class Upkeep:
                 if snapshot is not None:
                     new = TableRow(version=snapshot.version, ends=snapshot.ends)
                     self._perform(raise_table_pointer(topic_id, new))
+
+    def _note_behind(self, state: TopicState, snapshot: Snapshot, row: TableRow | None) -> None:
+        """Before the pointer is raised: brokers may have served rows until now that a run took out
+        long ago, and died. Key compaction keeps tombstones by it.
+        """
+        topic_id, tables = state.topic.topic_id, self._session.ports.tables
+        if row is None or not state.topic.clean.is_compacted:
+            return
+        if took_rows_out(tables, snapshot, row.version):
+            now_ms = self._perform(believed_ms())
+            self._perform(note_on_table_pointer(topic_id, behind_ms=now_ms))
+            self._session.pointers_behind_ms[topic_id] = now_ms
 
     def expire(self, states: States) -> None:
         """Files that are wholly below log start leave their tables."""

@@ -13,12 +13,16 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from logstore.errors import Corrupt
-from logstore.formats.row_fields import Form, decode_row, encode_row
+from logstore.formats.row_fields import OPTIONAL_INT, Form, decode_row, encode_row
 from logstore.ports.registry import Row
 from logstore.records.batch import CorruptBatch
 from logstore.records.varint import decode_varint, encode_varint
 
 TABLE = "table"
+
+POINTER_AGAIN_S = 10.0
+"""For how long a broker believes a table pointer: within it, it may serve records from the version
+before."""
 
 
 def pack_ends(ends: Mapping[int, int]) -> bytes:
@@ -73,6 +77,9 @@ class TableRow:
     """When a run first found that the topic is deleted; 0: it is not, as far as is known."""
     swept_ms: int = 0
     """When the table's folder was last cleared of files that nothing names."""
+    behind_ms: Annotated[int, OPTIONAL_INT] = 0
+    """When a run last found that the one before had died between a commit that took records out and
+    this row: until then brokers may have served these records, whatever the commit's time."""
 
     def row(self) -> Row:
         return encode_row(self)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from logstore.errors import Corrupt, NotFound
-from logstore.formats.table_row import TABLE, TableRow
+from logstore.formats.table_row import POINTER_AGAIN_S, TABLE, TableRow
 from logstore.objects.from_threads import FromThreads
 from logstore.protocol.steps import GetRow, Steps
 from logstore.reading.read import Chunk, FoundRecord
@@ -31,9 +31,6 @@ T = TypeVar("T")
 
 MiB = 1024 * 1024
 STORE_TIMEOUT_S = 15.0
-ROW_AGAIN_S = 10.0
-"""How long a table pointer is believed: within it, records that were deleted from a table may be
-served from a version before."""
 
 BYTES_PER_CURSOR = 16 * MiB
 """One suspended reader of a file for so much cache. Each holds a row group, about 24 MiB; without
@@ -271,7 +268,7 @@ class History:
             row = await self._runner.run(_read_table_pointer(topic_id))
             if len(self._rows) >= ROWS_KEPT_MAX:
                 self._rows.clear()
-            known = _KnownRow(0 if row is None else row.version, now_s + ROW_AGAIN_S)
+            known = _KnownRow(0 if row is None else row.version, now_s + POINTER_AGAIN_S)
             self._rows[topic_id] = known
         return known.version
 

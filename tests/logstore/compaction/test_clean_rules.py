@@ -18,11 +18,13 @@ from logstore.compaction.clean_rules import (
     most_dirty,
     neighbours_of,
     overdue_ms,
+    settled_since_ms,
     tombstone_horizon,
     units_of,
     units_to_rewrite,
 )
 from logstore.errors import Refused
+from logstore.formats.table_row import POINTER_AGAIN_S
 from logstore.history.snapshot import OFFSET_MAX, DataFile
 
 NOW_MS = 1_000_000
@@ -205,3 +207,15 @@ def test_groups_hold_what_is_wanted_in_order(wanted: list[int], bytes_max: int) 
     for group in groups:
         assert sum(unit.size_bytes for unit in group) <= bytes_max or len(group) == 1
         assert [unit.index for unit in group] == [group[0].index + n for n in range(len(group))]
+
+
+def test_tombstones_age_from_when_no_broker_serves_the_older_records() -> None:
+    believed_ms = int(1000 * POINTER_AGAIN_S)
+    rules = CleanRules(is_compacted=True, tombstones_kept_ms=1)
+
+    assert settled_since_ms(NOW_MS, rules, 0) == NOW_MS - 1 - believed_ms
+    behind_ms = NOW_MS - 1 - believed_ms
+    assert settled_since_ms(NOW_MS, rules, behind_ms) == behind_ms
+    assert settled_since_ms(NOW_MS, rules, behind_ms + 1) is None
+    at_once = CleanRules(is_compacted=True, tombstones_kept_ms=0)
+    assert settled_since_ms(NOW_MS, at_once, NOW_MS) == NOW_MS

@@ -1,5 +1,7 @@
 """Rows of compaction: packed small, read back as they were, damage is reported."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +38,8 @@ def test_ends_come_back(ends: dict[int, int]) -> None:
     row = TableRow(version=7, ends=ends, topic="orders", on_delete="keep", gone_ms=1, swept_ms=2)
 
     assert TableRow.of(row.row()) == row
+    assert TableRow.of(replace(row, behind_ms=3).row()).behind_ms == 3
+    assert "behind_ms" not in row.row()  # as rows were before there was this attribute
 
 
 @given(cuts())

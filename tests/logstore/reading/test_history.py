@@ -14,8 +14,8 @@ from logstore.errors import NotFound
 from logstore.formats.index_rows import largest_timestamp, row_count
 from logstore.formats.keys import CHAINS
 from logstore.formats.partition_row import partition_pk, partition_sk
+from logstore.formats.table_row import POINTER_AGAIN_S
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.history import ROW_AGAIN_S
 from logstore.reading.readable import Readable
 from logstore.reading.table_batches import Compression
 from logstore.records.batch import Codec, check_batch, split_batches
@@ -349,7 +349,7 @@ def test_a_newer_version_is_served_soon_after_the_copy_row_names_it() -> None:
             await written.tell_version(leader.topic_id)
             assert await read(log, leader) == rows
 
-            written.clock.forward(ROW_AGAIN_S)
+            written.clock.forward(POINTER_AGAIN_S)
             assert await read(log, leader) == [*rows[:10], *rows[20:]]
 
     play(scenario())
