@@ -85,12 +85,17 @@ class _Work:
         """Read the keys of units; write what is left of them by bucket, or decide at once."""
         import pyarrow as pa
 
-        parts = [part for unit in task.units for part in self._reduced(unit.index, task)]
-        rows = pa.concat_tables(parts) if parts else key_schema().empty_table()
+        parts = (part for unit in task.units for part in self._reduced(unit.index, task))
         if task.bucket_count:
-            for bucket, mine in by_bucket(rows, task.bucket_count).items():
-                self.found.buckets[bucket] = [self._pieces.add(mine)]
+            # Part by part: in memory that was used before, which costs a third of fresh pages.
+            by_number: dict[int, list[pa.Table]] = {}
+            for part in parts:
+                for bucket, mine in by_bucket(part, task.bucket_count).items():
+                    by_number.setdefault(bucket, []).append(mine)
+            for bucket, some in sorted(by_number.items()):
+                self.found.buckets[bucket] = [self._pieces.add(pa.concat_tables(some))]
         else:
+            rows = pa.concat_tables([key_schema().empty_table(), *parts])
             raw_offset = None if self.found.raw_offset < 0 else self.found.raw_offset
             horizon = tombstone_horizon(task.horizon, task.horizon, raw_offset)
             self._take(decide(rows, horizon))

@@ -232,6 +232,8 @@ def _abuse_columns(rng: random.Random, codec: native.Codec) -> None:
     rows = rng.randrange(12)
     _survive(lambda: codec.hash_keys(rows, binary()))
     _survive(lambda: codec.digest_keys(rows, binary()))
+    digests = exactly(bytes(rng.randrange(2) for _ in range(rng.choice([0, 16, 17, 160]))))
+    _survive(lambda: codec.last_rows(digests, numbers(ctypes.c_int64)))
     _survive(lambda: codec.encode_rows(0, rows, 61 + rng.randrange(99), 0, 0, False, columns))
 
 

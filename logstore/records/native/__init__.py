@@ -22,7 +22,7 @@ Sizes = tuple[int, int, int, int, int, int, int, int, int]
 """Rows; null keys, bytes of keys; the same of values; headers, bytes of their names, nulls among
 their values, bytes of these."""
 
-INTERFACE = 6
+INTERFACE = 7
 """Of what the extension offers; one that was built from other sources is not used."""
 
 
@@ -107,6 +107,10 @@ class Codec(Protocol):
 
     def digest_keys(self, count: int, keys: Column, /) -> bytes:
         """16 bytes per key: its BLAKE2s. A null is an error."""
+
+    def last_rows(self, digests: Bytes, offsets: Bytes, /) -> bytes:
+        """Bits, the lowest of a byte first: whether a row's offset is the greatest of its digest.
+        16 bytes and an int64 per row."""
 
     def gather(self, target: Bytes, source: Bytes, pieces: Bytes, /) -> None:
         """Fill `target` with pieces of `source`."""

@@ -98,6 +98,10 @@ PyObject *py_hash_keys(PyObject *module, PyObject *arguments);
 
 PyObject *py_digest_keys(PyObject *module, PyObject *arguments);
 
+/* last.c */
+
+PyObject *py_last_rows(PyObject *module, PyObject *arguments);
+
 /* memory that Python lends: a column of an Arrow array, as (start, validity, ends, data) */
 
 typedef struct {
