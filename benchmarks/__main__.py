@@ -40,6 +40,7 @@ CASES = (
         "hostile_memory",
         "compact",
         "clean",
+        "clean_runs",
         "clean_beside",
     ),
     *("spark_plan", "history_fetch", "freshness"),
