@@ -41,6 +41,7 @@ CASES = (
         "compact",
         "clean",
         "clean_runs",
+        "clean_day",
         "clean_beside",
     ),
     *("spark_plan", "history_fetch", "freshness"),
