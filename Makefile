@@ -28,7 +28,7 @@ MEGABYTES ?= 2048
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline fuzz image fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline changelogs fuzz image fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -77,7 +77,7 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline changelogs ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -135,6 +135,9 @@ sink: $(STAMP) java ## Spark copies a topic, its driver, workers and leaders kil
 
 pipeline: $(STAMP) java ## log -> Spark -> log -> Spark -> Delta, a kill every minute: MINUTES=60 SEED=0; ARGS="--no-bucket --every 30"
 	@$(BIN)/python -m tests.scenarios.harness.pipeline --minutes $(MINUTES) --seed $(SEED) $(ARGS)
+
+changelogs: $(STAMP) java ## Streams, Connect and a reader of schemas killed while their topics are compacted: MINUTES=60 SEED=0; ARGS="--every 30"
+	@$(BIN)/python -m tests.scenarios.harness.changelogs --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 fuzz: $(STAMP) ## the native codec, built with sanitizers, attacked beside its twin in Python: MINUTES=30 SEED=0
 	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)

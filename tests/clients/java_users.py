@@ -1,5 +1,6 @@
 """Apache Kafka's own tools, Kafka Connect and Kafka Streams, unchanged; jars by Maven, cached."""
 
+import hashlib
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -74,6 +75,22 @@ def user_command(main: str, *arguments: str) -> Sequence[str]:
     """A Connect worker or a Streams program; the tools' jars only bring the logging."""
     jars = [f"{_folder()}/*", *(str(path) for path in sorted(fetch_jars().glob("log4j-*.jar")))]
     return [*java_with(), "-cp", ":".join(jars), main, *arguments]
+
+
+def changelog_command(program: str, *arguments: str) -> Sequence[str]:
+    """A program of `ChangelogUsers.java`, compiled once for each version of its source."""
+    source = Path(__file__).with_name("ChangelogUsers.java")
+    version = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    folder = cache_folder(f"changelog-users-{VERSION}-{version}")
+    jars = f"{_folder()}/*"
+
+    def compile_it() -> None:
+        command = ["javac", "-cp", jars, "-d", str(folder), str(source)]
+        subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
+
+    install_once(folder, compile_it)
+    path = ":".join([str(folder), jars, *map(str, sorted(fetch_jars().glob("log4j-*.jar")))])
+    return [*java_with(), "-cp", path, "ChangelogUsers", program, *arguments]
 
 
 def _folder() -> Path:

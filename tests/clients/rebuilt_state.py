@@ -18,5 +18,12 @@ class RebuiltState:
         if value is not None:
             self.values[key] = value
 
+    def sum(self) -> str:
+        """Entries, and the exclusive or of their hashes: as `ChangelogUsers.java` says it."""
+        found = 0
+        for key, value in self.values.items():
+            found ^= int.from_bytes(hashlib.sha256(key + b"\0" + value).digest())
+        return f"{len(self.values)} {found:064x}"
+
     def digest(self) -> str:
         return hashlib.sha256(repr(sorted(self.values.items())).encode()).hexdigest()
