@@ -123,6 +123,7 @@ class _Table:
             "topic_id": TOPIC_ID,
             "topic": "state",
             "partition": 0,
+            "within_bytes": 0,
         }
 
     def _filled(self, row_count: int, value_bytes: int, counts_null_values: bool) -> list[DataFile]:

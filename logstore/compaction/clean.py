@@ -325,6 +325,7 @@ class Cleaning:
             "topic_id": one.state.topic.topic_id,
             "topic": one.state.topic.name,
             "partition": one.range.partition,
+            "within_bytes": self._limits.within_bytes,
         }
 
     def _sweep(self, prefix: str) -> None:

@@ -7,11 +7,13 @@ An object is a series of pieces, each a small Arrow table that one task writes a
     CRC32C of the rest, 4 bytes, big-endian | Arrow IPC stream, its buffers compressed by zstd
 
 Offsets are stored as differences to the one before, which compress well. Objects live as long as
-their run, or until the next run that cleans: nothing else refers to them.
+their run, or until the next run that cleans: nothing else refers to them. A task that has little to
+leave makes no object: its pieces travel in its result and in the tasks that read them.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import Corrupt
@@ -25,11 +27,27 @@ _CRC_BYTES = 4
 
 
 class Piece(NamedTuple):
-    """Bytes [start, start + length) of an object."""
+    """Bytes [start, start + length) of an object; or these bytes themselves, as Base64."""
 
     key: str
     start: int
     length: int
+    text: str = ""
+
+    @property
+    def data(self) -> bytes | None:
+        """None: they are in the object. Raises `Corrupt`."""
+        if not self.text:
+            return None
+        try:
+            return b64decode(self.text, validate=True)
+        except ValueError as error:
+            raise Corrupt(f"a piece of key compaction is damaged: key={self.key}") from error
+
+    def within(self, data: bytes) -> Piece:
+        """With its bytes; `data` is the whole object."""
+        mine = data[self.start : self.start + self.length]
+        return self._replace(text=b64encode(mine).decode())
 
 
 def run_prefix(run: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypedDict
 
 from logstore.compaction.clean_objects import Piece
@@ -32,15 +32,19 @@ class CleanPlace(TypedDict):
     topic_id: bytes
     topic: str
     partition: int
+    within_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CleanTask:
+    """`within_bytes`: so much the task leaves in its result; more, in an object."""
+
     run: str
     number: int
     topic_id: bytes
     topic: str
     partition: int
+    within_bytes: int
 
     @property
     def topic_ids(self) -> set[bytes]:
@@ -54,6 +58,7 @@ class _CleanTask:
             "topic_id": self.topic_id.hex(),
             "topic": self.topic,
             "partition": self.partition,
+            "within_bytes": self.within_bytes,
         }
 
 
@@ -166,6 +171,22 @@ class CleanFound:
         self.dropped += other.dropped
         self.dropped_tombstones += other.dropped_tombstones
 
+    def within(self, data: bytes) -> CleanFound:
+        """With the bytes of its pieces, all of which are parts of `data`."""
+        units = {
+            index: replace(
+                unit,
+                dead_pieces=[piece.within(data) for piece in unit.dead_pieces],
+                tombstone_pieces=[piece.within(data) for piece in unit.tombstone_pieces],
+            )
+            for index, unit in self.units.items()
+        }
+        buckets = {
+            number: [piece.within(data) for piece in pieces]
+            for number, pieces in self.buckets.items()
+        }
+        return replace(self, units=units, buckets=buckets)
+
     def data(self) -> dict[str, object]:
         return {
             "units": {str(index): list(astuple(unit)) for index, unit in self.units.items()},
@@ -205,6 +226,7 @@ def clean_task_of(data: Mapping[str, Any]) -> CleanTask:
         "topic_id": bytes.fromhex(data["topic_id"]),
         "topic": data["topic"],
         "partition": data["partition"],
+        "within_bytes": data["within_bytes"],
     }
     if data["kind"] == SCAN:
         units = _units_of(data["units"])
@@ -238,4 +260,6 @@ def _units_of(lists: Iterable[tuple[int, Sequence[Sequence[Any]]]]) -> list[Unit
 
 
 def _pieces_of(lists: Iterable[Sequence[Any]]) -> list[Piece]:
-    return [Piece(str(key), int(start), int(length)) for key, start, length in lists]
+    return [
+        Piece(str(key), int(start), int(length), str(text)) for key, start, length, text in lists
+    ]

@@ -29,13 +29,16 @@ class CleanLimits:
     """Sizes of tasks. A partition whose key rows have at most `in_memory_bytes` is decided by one
     task; a larger one in buckets of about `bucket_bytes`, by scans of `scan_rows` each.
 
-    `core_bytes` of tables per core are cleaned in one run, for moves must not wait for long.
+    `core_bytes` of tables per core are cleaned in one run, for moves must not wait for long. A task
+    leaves up to `within_bytes` to others in its result, without an object: half of the requests
+    where partitions are small, and the run holds it for each of them.
     """
 
     in_memory_bytes: int = 128 * MiB
     bucket_bytes: int = 128 * MiB
     scan_rows: int = 4_000_000
     core_bytes: int = 4096 * MiB
+    within_bytes: int = 4096
 
     @staticmethod
     def within(task_bytes: int) -> "CleanLimits":

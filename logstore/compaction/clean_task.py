@@ -156,10 +156,11 @@ class _Work:
         return files, kept
 
     def close(self) -> None:
-        """Store what other tasks read."""
-        if not self._pieces.parts:
-            return
-        if not self._store.create_equal(self._pieces.key, b"".join(self._pieces.parts)):
+        """Store what other tasks read, or give it to the result if it is little."""
+        data = b"".join(self._pieces.parts)
+        if len(data) <= self._task.within_bytes:
+            self.found = self.found.within(data)
+        elif not self._store.create_equal(self._pieces.key, data):
             raise AlreadyExists(f"another attempt has this name: key={self._pieces.key}")
 
     def _reduced(self, unit: int, task: ScanTask) -> Iterator[pa.Table]:
@@ -230,7 +231,10 @@ class _Work:
         return dead.take(pc.sort_indices(dead)), tombstones
 
     def _read(self, piece: Piece) -> pa.Table:
-        return decode_piece(piece, self._store.get_range(piece.key, piece.start, piece.length))
+        data = piece.data
+        if data is None:
+            data = self._store.get_range(piece.key, piece.start, piece.length)
+        return decode_piece(piece, data)
 
 
 def _between(offsets: pa.Array, first: int, last: int) -> pa.Array:

@@ -16,7 +16,7 @@ from tests.logstore.compaction.keyed import KeyedTopic, random_records
 from tests.logstore.compaction.world import NOW, World, undecodable_batch
 
 AT_ONCE = {"delete.retention.ms": "0", "logstore.clean.dead.ratio": "0"}
-SMALL = CleanLimits(in_memory_bytes=0, bucket_bytes=512, scan_rows=10)
+SMALL = CleanLimits(in_memory_bytes=0, bucket_bytes=512, scan_rows=10, within_bytes=0)
 """So that every partition is decided in buckets."""
 
 
@@ -241,7 +241,11 @@ def test_a_checkpoint_of_the_tables_log_keeps_clean_ends(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limits", [CleanLimits(), SMALL], ids=["in memory", "in buckets"])
+@pytest.mark.parametrize(
+    "limits",
+    [CleanLimits(), CleanLimits(within_bytes=0), SMALL, replace(SMALL, within_bytes=1 << 20)],
+    ids=["in memory", "… by objects", "in buckets", "… by results"],
+)
 @pytest.mark.parametrize("ratio", ["0", "0.2"])
 def test_the_state_is_the_same_after_every_round(
     world: World, limits: CleanLimits, ratio: str
@@ -277,6 +281,23 @@ def test_both_ways_keep_the_same_rows(world: World) -> None:
 
     assert topics[0].kept() == topics[1].kept()
     assert len(topics[0].kept()) < 100
+
+
+@pytest.mark.parametrize("limits", [CleanLimits(), CleanLimits(within_bytes=0)])
+def test_little_is_left_in_results_without_an_object(world: World, limits: CleanLimits) -> None:
+    topic = KeyedTopic.create(world, "state", AT_ONCE)
+    topic.write((b"a", b"1"), (b"a", b"2"), (b"b", None))
+    topic.move()
+    objects: list[bool] = []
+
+    def watch(step: str) -> None:
+        if step == "task done":
+            objects.append(any(world.directory.glob("compaction/**/*-scan-*")))
+
+    world.compact(replace(NOW, clean=limits), watch=watch)
+
+    assert topic.kept() == [1, 2]
+    assert objects[0] is (limits.within_bytes == 0)
 
 
 def test_a_topic_without_a_table_that_asks_for_it_is_an_error(world: World) -> None:

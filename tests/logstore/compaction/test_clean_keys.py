@@ -178,6 +178,8 @@ def test_pieces_come_back_as_they_were(rows: list[Row]) -> None:
     for piece, table in zip(pieces, tables, strict=True):
         part = data[piece.start : piece.start + piece.length]
         assert decode_piece(piece, part).equals(table.combine_chunks())
+        assert piece.data is None
+        assert piece.within(data).data == part
 
 
 def test_a_damaged_piece_is_refused() -> None:
@@ -193,3 +195,5 @@ def test_a_damaged_piece_is_refused() -> None:
         decode_piece(piece, data[:-1])
     with pytest.raises(Corrupt):
         decode_piece(Piece("k", 0, 3), data[:3])
+    with pytest.raises(Corrupt, match="damaged: key=k"):
+        _ = Piece("k", 0, 3, "no Base64").data

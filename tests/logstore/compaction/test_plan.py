@@ -135,8 +135,9 @@ PLACE: CleanPlace = {
     "topic_id": ORDERS,
     "topic": "orders",
     "partition": 1,
+    "within_bytes": 3,
 }
-PIECES = [Piece("compaction/run/a", 0, 10), Piece("compaction/run/a", 10, 7)]
+PIECES = [Piece("compaction/run/a", 0, 10), Piece("compaction/run/a", 10, 7, "AAAAAAAAAA==")]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,10 @@ def test_the_module_is_what_a_scheduler_submits(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "limits",
-    [CleanLimits(), CleanLimits(in_memory_bytes=0, bucket_bytes=2000, scan_rows=200)],
+    [
+        CleanLimits(),
+        CleanLimits(in_memory_bytes=0, bucket_bytes=2000, scan_rows=200, within_bytes=0),
+    ],
     ids=["in memory", "in buckets"],
 )
 def test_spark_compacts_keys(spark: SparkSession, world: World, limits: CleanLimits) -> None:
