@@ -42,6 +42,8 @@ SKIP_REASONS = {
     "the native codec is not built here": "it needs a C compiler; its twin in Python is tested",
     "Terraform and a mirror of its AWS provider are not here": "a provider is 700 MB, and its "
     "registry is reached from few machines",
+    "helm needs Go, once": "it renders the chart; it is built from source",
+    "kubernetes-validate needs a package index, once": "schemas of Kubernetes, a tool of its own",
     "an image needs root, and Debian's buildah and debootstrap": "built by make image alone, in a "
     "chroot",
     "promtool needs Debian's packages, once": "Prometheus is a Go program, unpacked from its .deb",

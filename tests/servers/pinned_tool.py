@@ -1,0 +1,67 @@
+"""Tools in Python that this project does not depend on: each pinned by a lock file, installed by uv
+into a virtual environment of its own, outside the checkout."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.servers.child import cache_folder, install_once, is_installed
+
+ROOT = Path(__file__).parents[2]
+INSTALL_S = 900.0
+TOOL_S = 600.0
+
+
+class PinnedTool:
+    """`name`: the package, its command, and its lock file in `tests/infra`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = ROOT / "tests" / "infra" / f"{name}.lock"
+
+    def why_not(self) -> str | None:
+        """None if it can be run here, else what is missing, in one line."""
+        if is_installed(self._folder):
+            return None
+        try:
+            install_once(self._folder, self._install)
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"{self.name} could not be installed: {error}"
+        return None
+
+    def run(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Its command, whatever its code."""
+        return subprocess.run(
+            [str(self._folder / "bin" / self.name), *arguments],
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=TOOL_S,
+            check=False,
+        )
+
+    @property
+    def _folder(self) -> Path:
+        digest = hashlib.sha256(self._lock.read_bytes()).hexdigest()[:12]
+        return cache_folder(f"{self.name}-{digest}")
+
+    def _install(self) -> None:
+        uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+        folder = self._folder
+        python = str(folder / "bin" / "python")
+        install = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python]
+        for command in (
+            [uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)],
+            [*install, "--requirement", str(self._lock)],
+        ):
+            subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
+
+
+checkov = PinnedTool("checkov")
+kubernetes_validate = PinnedTool("kubernetes-validate")
