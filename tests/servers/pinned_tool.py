@@ -38,7 +38,7 @@ class PinnedTool:
     ) -> "subprocess.CompletedProcess[str]":
         """Its command, whatever its code."""
         return subprocess.run(
-            [str(self._folder / "bin" / self.name), *arguments],
+            [str(self._venv / "bin" / self.name), *arguments],
             env={**os.environ, **(environment or {})},
             capture_output=True,
             text=True,
@@ -51,13 +51,18 @@ class PinnedTool:
         digest = hashlib.sha256(self._lock.read_bytes()).hexdigest()[:12]
         return cache_folder(f"{self.name}-{digest}")
 
+    @property
+    def _venv(self) -> Path:
+        """Below the folder: uv locks an environment by a file of the name that ours has."""
+        return self._folder / "venv"
+
     def _install(self) -> None:
         uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
-        folder = self._folder
+        folder = self._venv
         python = str(folder / "bin" / "python")
         install = [uv, "pip", "install", "--quiet", "--no-deps", "--python", python]
         for command in (
-            [uv, "venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder)],
+            [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)],
             [*install, "--requirement", str(self._lock)],
         ):
             subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
