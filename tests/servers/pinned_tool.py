@@ -17,11 +17,11 @@ TOOL_S = 600.0
 
 
 class PinnedTool:
-    """`name`: the package, its command, and its lock file in `tests/infra`."""
+    """`name`: its command, and what its environment is called; `lock` has the pins."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lock: Path) -> None:
         self.name = name
-        self._lock = ROOT / "tests" / "infra" / f"{name}.lock"
+        self._lock = ROOT / lock
 
     def why_not(self) -> str | None:
         """None if it can be run here, else what is missing, in one line."""
@@ -68,5 +68,8 @@ class PinnedTool:
             subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
 
 
-checkov = PinnedTool("checkov")
-kubernetes_validate = PinnedTool("kubernetes-validate")
+checkov = PinnedTool("checkov", Path("tests/infra/checkov.lock"))
+kubernetes_validate = PinnedTool(
+    "kubernetes-validate", Path("tests/infra/kubernetes-validate.lock")
+)
+cyclonedx_py = PinnedTool("cyclonedx-py", Path("requirements-sbom.lock"))
