@@ -16,6 +16,10 @@ WORKDIR /src
 COPY requirements-build.lock ./
 RUN python3 -m venv /build \
  && /build/bin/pip install --quiet --require-hashes --no-deps --requirement requirements-build.lock
+# What lists the packages of an image, with their hashes (CycloneDX), stays in this stage.
+COPY requirements-sbom.lock ./
+RUN python3 -m venv /sbom \
+ && /sbom/bin/pip install --quiet --require-hashes --no-deps --requirement requirements-sbom.lock
 COPY requirements.lock pyproject.toml ./
 COPY tools/locked_extras.py tools/
 
@@ -34,6 +38,8 @@ RUN /build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /whe
 FROM build AS broker-environment
 RUN python3 tools/locked_extras.py broker s3 > /pins \
  && python3 -m venv --without-pip /opt/logstore \
+ && /sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \
+      --output-reproducible --output-file /opt/logstore/sbom.cdx.json /pins \
  && /build/bin/pip --python /opt/logstore/bin/python install --quiet --no-deps --no-cache-dir \
       --require-hashes --requirement /pins
 COPY --from=package /wheels /wheels
@@ -69,6 +75,8 @@ RUN python3 tools/locked_extras.py broker s3 spark delta > /pins \
  && /build/bin/pip wheel --quiet --no-deps --no-cache-dir --require-hashes --no-build-isolation \
       --wheel-dir /pinned --requirement /pins \
  && python3 -m venv --without-pip /opt/logstore \
+ && /sbom/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \
+      --output-reproducible --output-file /opt/logstore/sbom.cdx.json /pins \
  && /build/bin/pip --python /opt/logstore/bin/python install --quiet --no-deps --no-index \
       /pinned/*.whl \
  && rm -r /pinned

@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 
 readonly STAMP=.venv/.stamp
 readonly BUILD_LOCK=requirements-build.lock  # uv, and the back end that builds this project
+readonly SBOM_LOCK=requirements-sbom.lock    # the Dockerfile's: it lists the packages of an image
 
 main() {
   local python uv
@@ -52,6 +53,8 @@ lock() {
     --output-file requirements.lock
   printf 'setuptools>=77\nuv\n' |
     "${compile[@]}" "$@" --no-annotate - --output-file "$BUILD_LOCK"
+  echo cyclonedx-bom |
+    "${compile[@]}" "$@" --no-annotate - --output-file "$SBOM_LOCK"
 }
 
 take_turns() {

@@ -66,6 +66,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(49, "alter_client_quotas", range(2)),
     Api(50, "describe_user_scram_credentials", range(1)),
     Api(55, "describe_quorum", range(3)),
+    Api(57, "update_features", range(3)),
     Api(60, "describe_cluster", range(3)),
     Api(61, "describe_producers", range(1)),
     Api(64, "unregister_broker", range(1)),

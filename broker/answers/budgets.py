@@ -80,6 +80,7 @@ BUDGETS: Mapping[int, Budget] = {
     49: Budget(_REGISTRY_UNITS),
     50: Budget(10),
     55: Budget(10),
+    57: Budget(_REGISTRY_UNITS),
     60: Budget(50),
     61: Budget(20, answer_bytes_max=8 * 1024 * 1024),
     64: Budget(_REGISTRY_UNITS),

@@ -56,6 +56,7 @@ from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_
 from broker.handlers.produce import handle as produce
 from broker.handlers.sync_group import handle as sync_group
 from broker.handlers.unregister_broker import handle as unregister_broker
+from broker.handlers.update_features import handle as update_features
 from broker.network.call import Call
 from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.framing.apis import APIS, PRIVATE_APIS, Api
@@ -112,6 +113,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(49, alter_client_quotas),
         _handler(50, describe_user_scram_credentials),
         _handler(55, describe_quorum),
+        _handler(57, update_features),
         _handler(60, describe_cluster),
         _handler(61, describe_producers),
         _handler(64, unregister_broker),

@@ -50,6 +50,10 @@ MARK_BYTES_MAX = 4096
 ENDED = (BrokerStatus.STOPPED, BrokerStatus.FENCED)
 
 
+class BrokersHinder(Refused):
+    """Brokers cannot read the level, or have not said yet what they read."""
+
+
 class Hindrance(NamedTuple):
     """A broker that keeps a level from being finalized."""
 
@@ -96,7 +100,7 @@ def find_hindrances(
         if row.status in ENDED:
             cure += (
                 f", or remove it: unregister broker {broker} (kafka-cluster.sh); "
-                f"or leave it behind: --pass-over {broker}"
+                f"or leave it behind: logstore upgrade --finalize --pass-over {broker}"
             )
         found.append(Hindrance(broker, why, cure))
     for epoch, chain in sorted(view.chains.items()):
@@ -112,14 +116,14 @@ def finalize(
 ) -> Steps[UpgradeView]:
     """Raise the level; the answer is how all stands two leases later.
 
-    Raises `Refused`, with every hindrance, and as store and registry do.
+    Raises `BrokersHinder`, `Refused`, and as store and registry do.
     """
     for attempt in range(1, ATTEMPTS_MAX + 1):
         view = yield from read_view(cluster_id)
         if view.cluster.format_level >= level:
             yield from begin_feed_again()  # an earlier run may have died before it
             return view
-        _check(view, level, passed_over)
+        check_brokers(view, level, passed_over)
         yield from _mark(cluster_id, level)
         if (yield from _raise(view.cluster, level)):
             yield from begin_feed_again()
@@ -135,14 +139,15 @@ def read_marked_level(default: int) -> Steps[int]:
     return max([default, *(level for key in keys if (level := level_of_key(key)))])
 
 
-def _check(view: UpgradeView, level: int, passed_over: Collection[int]) -> None:
+def check_brokers(view: UpgradeView, level: int, passed_over: Collection[int] = ()) -> None:
+    """Raises `BrokersHinder` with every hindrance, `Invalid` for a broker that is not there."""
     unknown = sorted(set(passed_over) - view.brokers.keys())
     if unknown:
         raise Invalid(f"no such broker is registered: broker={unknown[0]}")
     hindrances = find_hindrances(view, level, passed_over)
     if hindrances:
         lines = "; ".join(f"{one.why}: {one.cure}" for one in hindrances)
-        raise Refused(f"format level {level} cannot be finalized: {lines}")
+        raise BrokersHinder(f"format level {level} cannot be finalized: {lines}")
 
 
 def _mark(cluster_id: bytes, level: int) -> Steps[None]:

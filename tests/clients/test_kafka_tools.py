@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from broker.answers.feature_updates import FORMAT_LEVEL
+from logstore.formats.levels import NEWEST_LEVEL, OLDEST_LEVEL
 from tests.clients.java_users import run_tool, why_no_tools
 from tests.scenarios.harness.fleet import directory_place, fleet
 
@@ -72,6 +74,27 @@ def test_kafka_configs_of_brokers_and_their_loggers(server: tuple[str, str]) -> 
     configs("--alter", *one, "--add-config", "log.cleanup.policy=compact", code=1)
     configs("--alter", *one, "--add-config", f"{logger}=ERROR", kind="broker-loggers")
     assert f"{logger}=ERROR" in configs("--describe", *one, kind="broker-loggers")
+
+
+def test_kafka_features_and_kafka_broker_api_versions(server: tuple[str, str]) -> None:
+    def features(*arguments: str, code: int = 0) -> str:
+        return run_tool("FeatureCommand", *server, *arguments, code=code)
+
+    (line,) = features("describe").splitlines()
+    assert line.split() == [
+        *("Feature:", FORMAT_LEVEL, "SupportedMinVersion:", str(OLDEST_LEVEL)),
+        *("SupportedMaxVersion:", str(NEWEST_LEVEL), "FinalizedVersionLevel:", str(NEWEST_LEVEL)),
+        *("Epoch:", str(NEWEST_LEVEL)),
+    ]
+    same = f"{FORMAT_LEVEL}={NEWEST_LEVEL}"
+    assert f"{FORMAT_LEVEL} was upgraded to {NEWEST_LEVEL}." in features(
+        "upgrade", "--feature", same
+    )
+    features("upgrade", "--dry-run", "--feature", same)
+    features("downgrade", "--unsafe", "--feature", f"{FORMAT_LEVEL}=1", code=1)
+    features("upgrade", "--feature", "transaction.version=2", code=1)
+    listed = run_tool("BrokerApiVersionsCommand", *server)
+    assert "UpdateFeatures(57): 0 to 2 [usable: 2]" in listed
 
 
 def test_tools_show_that_there_are_no_transactions_and_no_users(server: tuple[str, str]) -> None:

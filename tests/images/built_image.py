@@ -6,18 +6,23 @@ of the image, mounted read-only, as its user, on the network of this machine.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email import message_from_string
 from pathlib import Path
 
 import pytest
 
 from logstore.ports.clock import SystemClock
+from logstore.version import VERSION
 from tests.children import child_of
+from tests.images.sbom import SBOM, listed, locked
+from tests.images.test_dockerfile import EXTRAS
 from tests.scenarios.harness.process import ROOT
 from tests.servers.child import cache_folder, free_port, install_once
 
@@ -198,3 +203,14 @@ def test_it_is_slim_has_the_native_codec_and_writes_nowhere(host: Host, image: I
     assert host.run("sh", "-c", "id -u; touch /x /usr/x 2>/dev/null").stdout == "10001\n"
     assert host.run("sh", "-c", "touch /state/x /tmp/x").returncode == 0
     assert image.size_bytes < 700e6, image.size_bytes
+
+
+def test_it_lists_its_packages_and_has_them(image: Image) -> None:
+    shown = listed((image.root / SBOM).read_text())
+    found = image.root.glob("opt/logstore/lib/python3*/site-packages/*.dist-info/METADATA")
+    metadata = [message_from_string(path.read_text()) for path in found]
+    installed = {re.sub(r"[-_.]+", "-", one["Name"]).lower(): one["Version"] for one in metadata}
+
+    assert shown == locked(EXTRAS["broker"])
+    assert installed.pop("pyspark-logstore") == VERSION
+    assert installed.items() <= {name: version for name, (version, _) in shown.items()}.items()

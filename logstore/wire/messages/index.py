@@ -45,6 +45,7 @@ APIS = (
     (49, "alter_client_quotas", "AlterClientQuotas", 0, 1, 1, ()),
     (50, "describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0, ()),
     (55, "describe_quorum", "DescribeQuorum", 0, 2, 0, ()),
+    (57, "update_features", "UpdateFeatures", 0, 2, 0, ()),
     (60, "describe_cluster", "DescribeCluster", 0, 2, 0, ()),
     (61, "describe_producers", "DescribeProducers", 0, 0, 0, ()),
     (64, "unregister_broker", "UnregisterBroker", 0, 0, 0, ()),

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.answers.feature_updates import FORMAT_LEVEL
 from broker.handlers.served_requests import HANDLERS
+from logstore.formats.levels import OLDEST_LEVEL
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import (
     PRIVATE_APIS,
@@ -13,12 +15,16 @@ from logstore.wire.framing.apis import (
     encode_request_frame,
 )
 from logstore.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tests.broker.running import API_VERSIONS, PRODUCE
+from tests.broker.running import API_VERSIONS, PRODUCE, Running
 from tools.full_wire import APIS, Connection
+
+FEATURES_FROM = 3
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_tells_the_table(client: Connection, version: int) -> None:
+def test_every_version_tells_the_table_and_the_newer_ones_features(
+    running: Running, client: Connection, version: int
+) -> None:
     request = ApiVersionsRequest("some-client", "1.2.3")
     response: ApiVersionsResponse = client.call(API_VERSIONS, request, version)
     reported = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
@@ -31,7 +37,16 @@ def test_every_version_tells_the_table(client: Connection, version: int) -> None
         for key, h in HANDLERS.items()
         if key and key in reported
     )
-    assert not response.supported_features and not response.finalized_features
+    if version < FEATURES_FROM:
+        assert not response.supported_features and response.finalized_features_epoch == -1
+        return
+    (supported,), (finalized,) = response.supported_features, response.finalized_features
+    assert (supported.name, supported.min_version) == (FORMAT_LEVEL, OLDEST_LEVEL)
+    assert supported.min_version > 0, "Java up to 3.8 cannot read 0 (KAFKA-17011)"
+    assert supported.max_version == running.log.me.level_max
+    level = running.log.format_level
+    assert (finalized.min_version_level, finalized.max_version_level) == (level, level)
+    assert response.finalized_features_epoch == level
 
 
 def test_the_table_of_the_documentation_is_the_one_that_is_served() -> None:

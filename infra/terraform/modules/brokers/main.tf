@@ -59,6 +59,7 @@ locals {
 }
 
 resource "aws_ecs_cluster" "this" {
+  #checkov:skip=CKV_AWS_65:Container Insights costs for each task, and brokers have metrics of their own
   name = var.name
   tags = var.tags
 }

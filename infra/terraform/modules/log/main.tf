@@ -41,6 +41,7 @@ module "roles" {
   admin_principals  = var.admin_principals
   reader_principals = var.reader_principals
   topic_readers     = var.topic_readers
+  kubernetes        = var.kubernetes
   tags              = var.tags
 }
 

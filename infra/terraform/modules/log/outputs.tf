@@ -18,6 +18,11 @@ output "role_arns" {
   value       = merge(module.roles.person_role_arns, module.roles.topic_reader_role_arns)
 }
 
+output "process_role_arns" {
+  description = "Roles of brokers and compaction: what the Helm chart's service accounts are annotated with."
+  value       = module.roles.task_role_arns
+}
+
 output "log_group_name" {
   description = "Log group of brokers and compaction."
   value       = module.observability.log_group_name

@@ -140,6 +140,16 @@ variable "topic_readers" {
   default     = {}
 }
 
+variable "kubernetes" {
+  description = "Pods of EKS that take the roles of brokers and compaction, as in the module roles."
+  type = object({
+    oidc_provider_arn = string
+    namespace         = string
+    service_accounts  = map(string)
+  })
+  default = null
+}
+
 variable "tags" {
   description = "Tags of everything."
   type        = map(string)

@@ -8,10 +8,17 @@ locals {
 }
 
 resource "aws_vpc" "this" {
+  #checkov:skip=CKV2_AWS_11:flow logs cost by what clients send; the account turns them on where it wants them
   cidr_block           = var.cidr
   enable_dns_support   = true
   enable_dns_hostnames = true
   tags                 = merge(var.tags, { Name = var.name })
+}
+
+# The group that resources without one of their own would be in: it lets nothing in or out.
+resource "aws_default_security_group" "this" {
+  vpc_id = aws_vpc.this.id
+  tags   = merge(var.tags, { Name = "${var.name}-unused" })
 }
 
 resource "aws_subnet" "private" {

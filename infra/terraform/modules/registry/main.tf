@@ -6,6 +6,7 @@ locals {
 }
 
 resource "aws_dynamodb_table" "this" {
+  #checkov:skip=CKV_AWS_119:a key of KMS by kms_key_arn; without one DynamoDB encrypts by a key of its own
   name                        = var.name
   billing_mode                = local.keys.billing_mode
   hash_key                    = local.keys.hash_key.name

@@ -18,13 +18,31 @@ locals {
     role => principals if length(principals) > 0
   }
 
+  # Tasks of ECS, and pods of the service account of the same name (IRSA).
   task_trust = {
-    Version = "2012-10-17"
-    Statement = [{
-      Effect    = "Allow"
-      Principal = { Service = "ecs-tasks.amazonaws.com" }
-      Action    = "sts:AssumeRole"
-    }]
+    for role in local.task_roles : role => {
+      Version = "2012-10-17"
+      Statement = concat(
+        [{
+          Effect    = "Allow"
+          Principal = { Service = "ecs-tasks.amazonaws.com" }
+          Action    = "sts:AssumeRole"
+        }],
+        [
+          for cluster in var.kubernetes[*] : {
+            Effect    = "Allow"
+            Principal = { Federated = cluster.oidc_provider_arn }
+            Action    = "sts:AssumeRoleWithWebIdentity"
+            Condition = {
+              StringEquals = {
+                for issuer in [split("oidc-provider/", cluster.oidc_provider_arn)[1]] :
+                "${issuer}:sub" => "system:serviceaccount:${cluster.namespace}:${cluster.service_accounts[role]}"
+              }
+            }
+          }
+        ],
+      )
+    }
   }
 
   # Everything below the log's prefix, and the whole registry.
@@ -89,7 +107,7 @@ locals {
 resource "aws_iam_role" "task" {
   for_each           = local.task_roles
   name               = "${var.name}-${each.key}"
-  assume_role_policy = jsonencode(local.task_trust)
+  assume_role_policy = jsonencode(local.task_trust[each.key])
   tags               = var.tags
 }
 

@@ -57,6 +57,24 @@ variable "topic_readers" {
   }
 }
 
+variable "kubernetes" {
+  description = "Pods of EKS that take the roles broker and compactor: the cluster's OIDC provider, and namespace and service accounts of the Helm chart."
+  type = object({
+    oidc_provider_arn = string
+    namespace         = string
+    service_accounts  = map(string)
+  })
+  default = null
+
+  validation {
+    condition = var.kubernetes == null ? true : (
+      can(regex("^arn:[a-z-]+:iam::[0-9]{12}:oidc-provider/.+", var.kubernetes.oidc_provider_arn)) &&
+      length(setsubtract(["broker", "compactor"], keys(var.kubernetes.service_accounts))) == 0
+    )
+    error_message = "kubernetes has the ARN of an OIDC provider of IAM, and service_accounts for broker and compactor."
+  }
+}
+
 variable "tags" {
   description = "Tags of the roles."
   type        = map(string)

@@ -138,6 +138,50 @@ run "readers_only_read_and_a_reader_of_a_topic_reads_its_table" {
   }
 }
 
+run "pods_of_a_service_account_take_the_roles_of_processes" {
+  command = apply
+  module {
+    source = "../../modules/roles"
+  }
+  variables {
+    name       = "orders"
+    bucket_arn = "arn:aws:s3:::orders"
+    table_arn  = "arn:aws:dynamodb:eu-west-1:123456789012:table/registry"
+    kubernetes = {
+      oidc_provider_arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC"
+      namespace         = "kafka"
+      service_accounts  = { broker = "orders-logstore", compactor = "orders-logstore-compaction" }
+    }
+  }
+
+  assert {
+    condition = jsondecode(aws_iam_role.task["broker"].assume_role_policy).Statement[1].Condition == {
+      StringEquals = {
+        "oidc.eks.eu-west-1.amazonaws.com/id/ABC:sub" = "system:serviceaccount:kafka:orders-logstore"
+      }
+    }
+    error_message = "trust: ${aws_iam_role.task["broker"].assume_role_policy}"
+  }
+}
+
+run "service_accounts_of_one_role_alone_are_refused" {
+  command = plan
+  module {
+    source = "../../modules/roles"
+  }
+  variables {
+    name       = "orders"
+    bucket_arn = "arn:aws:s3:::orders"
+    table_arn  = "arn:aws:dynamodb:eu-west-1:123456789012:table/registry"
+    kubernetes = {
+      oidc_provider_arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC"
+      namespace         = "kafka"
+      service_accounts  = { broker = "orders-logstore" }
+    }
+  }
+  expect_failures = [var.kubernetes]
+}
+
 run "a_deployment_keeps_all_brokers_but_one_and_settings_are_variables" {
   command = apply
   module {

@@ -1,0 +1,99 @@
+"""UpdateFeatures, versions 0 to 2: finalizes a format level, as `logstore upgrade --finalize` does.
+
+Any broker may be asked. A level is raised once every registered broker reads it; who stands in the
+way is named. A level that is finalized already is answered at once. A raise is answered two leases
+(6 s) after it, when brokers that started concurrently have been seen too.
+
+Not done: `timeout_ms`. Given up by its client, the raise goes on, and may be asked for again.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from broker.answers.budgets import over_budget
+from broker.answers.client_changes import log_change
+from broker.answers.error_codes import Refuse, code_of
+from broker.answers.feature_updates import FORMAT_LEVEL, Levels, Update, UpgradeType, plan_updates
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER, Operation
+from broker.network.call import Call
+from logstore.errors import LogstoreError, Refused
+from logstore.formats.levels import OLDEST_LEVEL
+from logstore.protocol.upgrade import (
+    BrokersHinder,
+    UpgradeView,
+    check_brokers,
+    finalize,
+    find_hindrances,
+    read_view,
+)
+from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.update_features import (
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+TYPES_FROM, NO_RESULTS_FROM = 1, 2
+"""Versions of the request: from the first on it has upgrade types and may be a check alone; from
+the second on its answer has no item for each feature."""
+
+DONE = "NONE"
+"""The message of an item without an error, as Kafka writes it."""
+
+
+def handle(broker: Services, call: Call, request: UpdateFeaturesRequest) -> None:
+    broker.start(call, partial(_update, broker, call, request), broker.changes)
+
+
+async def _update(broker: Services, call: Call, request: UpdateFeaturesRequest) -> None:
+    response = UpdateFeaturesResponse()
+    updates = [
+        Update(
+            one.feature,
+            one.max_version_level,
+            one.upgrade_type if call.version >= TYPES_FROM else UpgradeType.UPGRADE,
+        )
+        for one in request.feature_updates
+    ]
+    try:
+        await _change(broker, call, updates, is_check=request.validate_only)
+        if call.version < NO_RESULTS_FROM:
+            response.results = [UpdatableFeatureResult(one.feature, 0, DONE) for one in updates]
+    except BrokersHinder as hindered:
+        response.error_code = ErrorCode.INVALID_UPDATE_VERSION
+        response.error_message = str(hindered)
+    except Refused as refused:
+        response.error_code = ErrorCode.FEATURE_UPDATE_FAILED
+        response.error_message = str(refused)
+    except LogstoreError as error:
+        response.error_code, response.error_message = code_of(error), str(error)
+    call.answer(response)
+
+
+async def _change(
+    broker: Services, call: Call, updates: Sequence[Update], *, is_check: bool
+) -> None:
+    if not broker.allows(call, Operation.ALTER, *CLUSTER):
+        raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to change features")
+    if refusal := over_budget(call.api.key, len(updates)):
+        raise refusal
+    log = broker.log
+    level = plan_updates(updates, Levels(log.format_level, OLDEST_LEVEL, log.me.level_max))
+    if level <= log.format_level:
+        return
+    cluster_id = log.cluster_id
+    if is_check:
+        check_brokers(await log.runner.run(read_view(cluster_id)), level)
+        return
+    view = await log.runner.run(finalize(cluster_id, level=level))
+    log_change(call, "feature updated: feature=%s level=%s", FORMAT_LEVEL, level)
+    _check_late_starts(view, level)
+
+
+def _check_late_starts(view: UpgradeView, level: int) -> None:
+    """Raises `Refused` for a broker of 0.1.0 that started in the moment of the raise."""
+    late = find_hindrances(view, level)
+    if late:
+        lines = "; ".join(f"{one.why}: stop it, or {one.cure}" for one in late)
+        raise Refused(f"format level {level} is finalized, which some brokers cannot read: {lines}")
