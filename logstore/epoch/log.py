@@ -356,9 +356,8 @@ class Log:
         """
         self._segments.ahead.forget_idle()
         await shorten_rows(self.runner, self._catalog.leaders(), durable_ends)
-        led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)
-        return await forget_ended(self.runner, self.writer, led, live)
+        return await forget_ended(self.runner, self.writer, self._catalog.leaders(), live)
 
     async def _flushed(self) -> None:
         """Wait until what has been appended so far is committed. Raises `Fenced`."""
