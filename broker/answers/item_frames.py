@@ -15,6 +15,9 @@ from logstore.wire.primitives import Buffer, encode_varint
 COUNT_BYTES = 4
 """Of an array that is not flexible."""
 
+RUN_BYTES = 64 * 1024
+"""Items are joined up to this size: freeing 60,000 of them at once takes milliseconds."""
+
 
 class ItemFrame:
     """`response` has no items yet; they go in its array `field`, any number of bytes each."""
@@ -23,7 +26,9 @@ class ItemFrame:
         self, correlation_id: int, api: Api, version: int, response: Any, field: str
     ) -> None:
         self.byte_count = 0
-        self._items: list[bytes] = []
+        self._runs: list[bytes] = []
+        self._run = bytearray()
+        self._count = 0
         self._head = (correlation_id, api, version)
         self.response, self._field = response, field
         """Its other fields may change until `buffers`, if they keep their sizes."""
@@ -37,22 +42,26 @@ class ItemFrame:
         if not self._front_bytes:
             self._find_place(whole)
         encoded = whole[self._front_bytes : len(whole) - self._tail_bytes]
-        self._items.append(encoded)
+        self._run += encoded
+        if len(self._run) >= RUN_BYTES:
+            self._runs.append(bytes(self._run))
+            self._run.clear()
+        self._count += 1
         self.byte_count += len(encoded)
 
     def buffers(self) -> list[Buffer]:
         """The whole frame, its size included."""
         self._empty = self._encode([])
-        if not self._items:
+        if not self._count:
             whole = self._empty
         else:
             _, api, version = self._head
-            count = len(self._items)
+            count = self._count
             is_flexible = api.is_flexible(version)
             counted = bytes(encode_varint(count + 1)) if is_flexible else count.to_bytes(4, "big")
             front = self._empty[: self._front_bytes - (1 if is_flexible else COUNT_BYTES)]
             tail = self._empty[len(self._empty) - self._tail_bytes :]
-            whole = b"".join((front, counted, *self._items, tail))
+            whole = b"".join((front, counted, *self._runs, self._run, tail))
         return [len(whole).to_bytes(4, "big"), whole]
 
     def _find_place(self, whole: bytes) -> None:

@@ -24,7 +24,7 @@ from broker.answers.shown_configs import (
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.errors import LogstoreError
-from logstore.slices import Slices
+from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -49,7 +49,11 @@ def _answer(broker: Services, call: Call, request: DescribeConfigsRequest) -> Sl
     )
     resources = yield from _merge(request.resources)
     refusal = over_budget(call.api.key, len(resources))
-    for (kind, name), names in resources.items():
+    yield from emptied(request.resources)
+    keys = [*reversed(resources)]
+    while keys:
+        kind, name = keys.pop()
+        names = resources.pop((kind, name))
         result = DescribeConfigsResult(resource_type=kind, resource_name=name)
         try:
             if refusal is not None:

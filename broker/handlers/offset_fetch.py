@@ -20,7 +20,7 @@ from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import find
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
-from logstore.slices import Slices
+from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -65,6 +65,8 @@ def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
 
 def _find_all(broker: Services, call: Call, asked: list[tuple[str, Topics]]) -> Slices[None]:
     merged = yield from merge_groups(asked)
+    for _, topics in asked:
+        yield from emptied(topics)
     yield from _OffsetFetch(broker, call, merged).find_all()
 
 
@@ -113,12 +115,10 @@ class _OffsetFetch:
         there would see the offset go back.
         """
         group_id, topics = self._asked[number]
-        known = yield from _topics(self._broker, self._call, coordinator, group_id, topics)
-        self._byte_count += sum(
-            PARTITION_BYTES + len(one.metadata or "")
-            for topic in known
-            for one in topic.partitions or ()
+        known, byte_count = yield from _topics(
+            self._broker, self._call, coordinator, group_id, topics
         )
+        self._byte_count += byte_count
 
         def done(code: ErrorCode) -> None:
             self._put(number, OffsetFetchResponseGroup(group_id, [] if code else known, code))
@@ -137,9 +137,11 @@ class _OffsetFetch:
     def _encode(self) -> Slices[None]:
         call = self._call
         groups = [group for group in self._groups if group is not None]
-        for group, (_, topics) in zip(groups, self._asked, strict=True):
+        for number, (group, (_, topics)) in enumerate(zip(groups, self._asked, strict=True), 1):
             if group.error_code:
                 group.topics = yield from _failed(topics)
+            if number % SLICE_PARTITIONS == 0:
+                yield
         if call.version < GROUPS_FROM:
             response = yield from _old(call.version, groups[0])
             path: tuple[str, ...] = ("topics", "partitions")
@@ -150,6 +152,18 @@ class _OffsetFetch:
         head = (call.correlation_id, call.api, call.version)
         buffers = yield from nested_frame(*head, response, path)
         self._leave(lambda: call.answer_bytes(buffers))
+        yield from self._free(response, groups)
+
+    def _free(
+        self, response: OffsetFetchResponse, groups: list[OffsetFetchResponseGroup]
+    ) -> Slices[None]:
+        for number, (group, (_, topics)) in enumerate(zip(groups, self._asked, strict=True), 1):
+            yield from emptied(group.topics)
+            yield from emptied(topics)
+            if number % SLICE_PARTITIONS == 0:
+                yield
+        for owned in (response.topics, response.groups, groups, self._groups, self._asked):
+            yield from emptied(owned)
 
     def _leave(self, answer: Callable[[], None]) -> None:
         answer_read(self._broker, self._call, answer, was_fenced=self._was_fenced)
@@ -157,8 +171,11 @@ class _OffsetFetch:
 
 def _topics(
     broker: Services, call: Call, coordinator: Coordinator, group_id: str, topics: Topics
-) -> Slices[list[OffsetFetchResponseTopics]]:
-    """May change between slices, so each offset is one that the group had at some moment."""
+) -> Slices[tuple[list[OffsetFetchResponseTopics], int]]:
+    """And how many bytes they have, about.
+
+    The group may change between slices, so each offset is one that it had at some moment.
+    """
     group = coordinator.states.get(group_id)
     if topics is None:
         by_name: dict[str, list[int]] = {}
@@ -170,7 +187,7 @@ def _topics(
             if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ]
     answers: list[OffsetFetchResponseTopics] = []
-    count = 0
+    count = byte_count = 0
     for name, partitions in topics:
         count += 1 + len(partitions)
         if count > SLICE_PARTITIONS:
@@ -193,8 +210,9 @@ def _topics(
                             partition, committed.offset, committed.leader_epoch, committed.metadata
                         )
                     )
+        byte_count += PARTITION_BYTES * len(lines) + sum([len(one.metadata or "") for one in lines])
         answers.append(OffsetFetchResponseTopics(name, lines))
-    return answers
+    return answers, byte_count
 
 
 def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:

@@ -122,7 +122,7 @@ def _clients(watched: Observed) -> list[Reading]:
         *(_one(m.SOFTWARE, count, *one) for one, count in clients.software.shown().items()),
         _one(m.CONNECTIONS, len(clients.connections)),
         _one(m.ACCEPTED, clients.accepted_count),
-        _one(m.REFUSED, clients.refused_count),
+        _one(m.REFUSED, clients.refusals.count),
         _one(m.LOG_FULL, clients.is_log_full),
         _one(m.RECEIVING, clients.receive_budget.used_bytes),
         _one(m.RECEIVE_WAITS, clients.receive_budget.waiting_count),

@@ -10,7 +10,7 @@ Without quotas a request asks `is_active`, or `limits_time`, and nothing else.
 from collections import Counter, OrderedDict
 
 from broker.network.quota_rules import CLIENT_KINDS, Limit, QuotaKind, QuotaRules
-from broker.network.rates import WINDOW_S, WINDOWS, TokenBucket, WindowedRate
+from broker.network.rates import BY_DEFAULT, TokenBucket, WindowedRate, Windows
 from logstore.config.address_overrides import plain_address
 from logstore.formats.quota_row import Quotas
 
@@ -25,7 +25,14 @@ _Key = tuple[QuotaKind, str | None, str | None]
 
 
 class ClientQuotas:
-    def __init__(self, tracked_max: int = TRACKED_MAX) -> None:
+    def __init__(
+        self,
+        tracked_max: int = TRACKED_MAX,
+        *,
+        windows: Windows = BY_DEFAULT,
+        controller_windows: Windows = BY_DEFAULT,
+    ) -> None:
+        """`controller_windows`: those of changes of the cluster."""
         self.is_active = False
         """Whether there is a quota of users or client ids."""
         self.limits_time = False
@@ -37,6 +44,8 @@ class ClientQuotas:
         self.throttled_s: dict[QuotaKind, float] = dict.fromkeys(QuotaKind, 0.0)
         """How long these were."""
         self._tracked_max = tracked_max
+        self._windows = windows
+        self._controller_windows = controller_windows
         self._rules = QuotaRules({})
         self._limits: dict[_Key, Limit | None] = {}
         """Of clients that were looked up, by kind, principal and client id."""
@@ -99,7 +108,7 @@ class ClientQuotas:
         limit = self.limit_of(QuotaKind.FETCH, principal, client_id)
         if limit is None:
             return bytes_max
-        return min(bytes_max, int(limit.rate * (WINDOWS - 1) * WINDOW_S))
+        return min(bytes_max, int(limit.rate * self._windows.burst_s))
 
     def used_time(self, principal: str, client_id: str | None, took_s: float, now_s: float) -> None:
         """A request took so long on the event loop, or in a thread."""
@@ -113,7 +122,8 @@ class ClientQuotas:
         if limit is None:
             return 0
         rate = self._rate_of(QuotaKind.REQUEST, limit, now_s)
-        return self._noted_ms(QuotaKind.REQUEST, min(rate.throttle_s(limit.rate, now_s), WINDOW_S))
+        throttle_s = min(rate.throttle_s(limit.rate, now_s), self._windows.size_s)
+        return self._noted_ms(QuotaKind.REQUEST, throttle_s)
 
     def _added_ms(
         self, kind: QuotaKind, principal: str, client_id: str | None, amount: float, now_s: float
@@ -158,7 +168,7 @@ class ClientQuotas:
             return 0.0
         rate = self._rate_of(QuotaKind.CONNECTION, Limit(limit, None, address), now_s)
         rate.add(1, now_s)
-        throttle_s = min(rate.throttle_s(limit, now_s), WINDOW_S)
+        throttle_s = min(rate.throttle_s(limit, now_s), self._windows.size_s)
         if throttle_s:
             rate.add(-1, now_s)
             self._noted_ms(QuotaKind.CONNECTION, throttle_s)
@@ -170,7 +180,7 @@ class ClientQuotas:
         key = (kind, limit.user, limit.client_id)
         rate = self._rates.get(key)
         if not isinstance(rate, WindowedRate):
-            rate = WindowedRate()
+            rate = WindowedRate(self._windows)
             self._track(key, rate, now_s)
         else:
             self._rates.move_to_end(key)
@@ -180,7 +190,7 @@ class ClientQuotas:
         key = (QuotaKind.MUTATION, limit.user, limit.client_id)
         bucket = self._rates.get(key)
         if not isinstance(bucket, TokenBucket):
-            bucket = TokenBucket(limit.rate, now_s)
+            bucket = TokenBucket(limit.rate, now_s, self._controller_windows)
             self._track(key, bucket, now_s)
         else:
             self._rates.move_to_end(key)

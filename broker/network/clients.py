@@ -14,7 +14,9 @@ from broker.network.latencies import Latencies
 from broker.network.loop_holds import LoopHolds
 from broker.network.mutes import Mutes
 from broker.network.pauses import Pause
+from broker.network.rates import Windows
 from broker.network.receive_budget import ReceiveBudget
+from broker.network.refusals import Refusals
 from broker.network.slow_readers import SlowReaders
 from broker.network.slow_requests import SlowRequests
 from broker.network.software import ConnectedSoftware
@@ -58,13 +60,21 @@ class Clients:
         self.connections: dict[ClientConnection, None] = {}
         """In the order in which they came."""
         self.accepted_count = 0
-        self.refused_count = 0
-        """Connections that were closed because of what their peers sent, or asked too much."""
+        self.refusals = Refusals(loop.time)
         self.latencies = Latencies(loop.time)
         self.holds = LoopHolds(loop.time)
         self.slow_requests = SlowRequests(loop.time)
         self.errors = ErrorCounts()
-        self.quotas = ClientQuotas()
+        self.quotas = ClientQuotas(
+            windows=Windows(
+                settings.number("quota.window.num"),
+                settings.number("quota.window.size.seconds"),
+            ),
+            controller_windows=Windows(
+                settings.number("controller.quota.window.num"),
+                settings.number("controller.quota.window.size.seconds"),
+            ),
+        )
         self.software = ConnectedSoftware()
         self.is_log_full = False
         """While it is, nothing more is taken from connections that produce."""

@@ -16,7 +16,6 @@ and bytes that had arrived by then stay where they are.
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -33,6 +32,7 @@ from broker.network.mutes import Mutes
 from broker.network.pauses import Pause
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.referrals import Referrals
+from broker.network.refusals import Refusals
 from broker.network.slow_readers import SlowReaders
 from broker.network.slow_requests import SLOW_S, SlowRequests
 from broker.network.software import UNKNOWN, ConnectedSoftware, Software
@@ -45,8 +45,6 @@ CHUNK_BYTES_MAX = 512 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
 _FETCH = FETCH_KEY.to_bytes(2, "big")
-
-logger = logging.getLogger(__name__)
 
 
 class SharedByConnections(Protocol):
@@ -62,8 +60,8 @@ class SharedByConnections(Protocol):
     slow_readers: SlowReaders
     slow_requests: SlowRequests
     receive_budget: ReceiveBudget
+    refusals: Refusals
     requests_max: int
-    refused_count: int
     is_log_full: bool
 
     @property
@@ -438,6 +436,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         return not self._calls and not self._outbox and not self._is_blocked
 
     @property
+    def descriptor(self) -> int | None:
+        """As `departures.Descriptor`."""
+        if self._is_closed or self._transport is None:
+            return None
+        sock = self._transport.get_extra_info("socket")
+        number = -1 if sock is None else sock.fileno()
+        return number if number >= 0 else None
+
+    @property
     def is_closed(self) -> bool:
         return self._is_closed
 
@@ -445,8 +452,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Close, saying why; answers that are ready leave if the peer takes them now."""
         if self._is_closed:
             return
-        self._clients.refused_count += 1
-        logger.warning("connection closed: peer=%s %s", self.peer, why)
+        self._clients.refusals.note(self.peer, why)
         self.close()
         self._is_closed = True
         if self._outbox:

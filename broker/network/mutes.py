@@ -5,15 +5,20 @@ connection is held back before: else a client could send others behind it.
 
 A connection beyond the quota of its address is not read either, and closed when its time is over: a
 client that is refused at once would connect again at once. A bounded number of these is kept.
+
+A client may leave in that time, which nothing reads: its connection is looked at every few seconds,
+and closed, so that it does not count for `max.connections` until its time is over.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
+from broker.network.departures import left_by_their_clients
 from broker.network.pauses import Pause
 from broker.network.timers import Timers
 
 DELAYED_MAX = 256
+LOOKED_AT_EVERY_S = 2.0
 
 
 class Mutable(Protocol):
@@ -24,6 +29,11 @@ class Mutable(Protocol):
     def resume(self, why: Pause, /) -> None: ...
 
     def refuse(self, why: str, /) -> None: ...
+
+    def abort(self) -> None: ...
+
+    @property
+    def descriptor(self) -> int | None: ...
 
 
 class _Mute:
@@ -45,10 +55,12 @@ class _Mute:
 
 class Mutes:
     def __init__(self, now_s: Callable[[], float], timers: Timers) -> None:
+        self.timer_bucket = 0
         self._now_s = now_s
         self._timers = timers
         self._mutes: dict[Mutable, _Mute] = {}
         self._delayed_count = 0
+        self._is_watching = False
 
     @property
     def count(self) -> int:
@@ -92,6 +104,14 @@ class Mutes:
         else:
             mute.connection.resume(Pause.THROTTLED)
 
+    def time_out(self) -> None:
+        """Close the connections that their clients have left; look again in a while."""
+        for connection in left_by_their_clients(self._mutes):
+            connection.abort()
+        self._is_watching = bool(self._mutes)
+        if self._is_watching:
+            self._timers.set(self, LOOKED_AT_EVERY_S)
+
     def close_delayed(self) -> None:
         """The broker stops."""
         for mute in tuple(self._mutes.values()):
@@ -101,3 +121,6 @@ class Mutes:
     def _begin(self, mute: _Mute, seconds: float) -> None:
         self._mutes[mute.connection] = mute
         self._timers.set(mute, seconds)
+        if not self._is_watching:
+            self._is_watching = True
+            self._timers.set(self, LOOKED_AT_EVERY_S)

@@ -257,6 +257,7 @@ def _log_settings(settings: BrokerSettings, opened: OpenLog) -> LogSettings:
         index_cache_bytes_max=settings.number("logstore.index.cache.bytes"),
         read_ahead_bytes_max=settings.number("logstore.read.ahead.bytes"),
         history=history,
+        producer_expiration_ms=settings.number("producer.id.expiration.ms"),
         delete_grace_s=settings.number("logstore.delete.grace.ms") / 1000,
     )
 

@@ -5,11 +5,17 @@ from logstore.config.compaction_interval import EVERY, OFF
 from logstore.config.kinds import INT_MAX, Setting, SettingKind
 
 _KiB, _MiB = 1024, 1024 * 1024
+_DAY_MS = 86_400_000
 
 BY_STORE = ""
 """Default that depends on the kind of store."""
 NOT_SET = ""
 """No default."""
+
+_QUOTA_WINDOWS = {
+    "quota.window": "bytes, time and connections",
+    "controller.quota.window": "changes of topics",
+}
 
 PROCESS_SETTINGS = (
     Setting(
@@ -256,6 +262,40 @@ PROCESS_SETTINGS = (
         default="104857600",
         documentation="Maximum size of a Produce request. Memory is allocated as its bytes arrive.",
         at_least=64 * _KiB,
+    ),
+    *(
+        Setting(
+            name=f"{prefix}.num",
+            kind=SettingKind.INT,
+            default="11",
+            documentation=f"Windows over which {what} of a client are counted for its quota. "
+            "Fewer: smaller bursts after a pause, and less even rates.",
+            at_least=1,
+            at_most=3600,
+        )
+        for prefix, what in _QUOTA_WINDOWS.items()
+    ),
+    *(
+        Setting(
+            name=f"{prefix}.size.seconds",
+            kind=SettingKind.INT,
+            default="1",
+            documentation=f"Length of each window of {prefix}.num.",
+            at_least=1,
+            at_most=3600,
+        )
+        for prefix in _QUOTA_WINDOWS
+    ),
+    Setting(
+        name="producer.id.expiration.ms",
+        kind=SettingKind.INT,
+        default=str(_DAY_MS),
+        documentation="How long an idempotent producer that writes nothing to a partition is known "
+        "there, by the time of the log. Lower: less memory where many producers come and go, and a "
+        "batch that is sent again after a longer pause is stored twice. Kafka takes longer times "
+        "than a day; here states of partitions are kept for no longer.",
+        at_least=1,
+        at_most=_DAY_MS,
     ),
     Setting(
         name="queued.max.request.bytes",

@@ -32,18 +32,22 @@ from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.disposal import confirmed_start
-from logstore.protocol.leadership import shorten_row, shortened
+from logstore.protocol.leadership import is_shorter, shorten_row
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.seal import read_chain_row
-from logstore.protocol.steps import Gather, Steps
+from logstore.protocol.steps import Gather, Steps, sliced
 from logstore.protocol.witnesses import read_deletions
 from logstore.runners.step_runner import StepRunner
+from logstore.slices import Slices, parts_of
 
 NOTHING: Mapping[TopicPartition, int] = {}
 """Ends of tables if there are none, or none was read."""
 
 AT_ONCE_MAX = 1_000
 """Of each kind and pass: the rest has its turn with the next."""
+
+SLICE_LEADERS = 1_000
+"""Some two milliseconds of work."""
 
 
 CHECKPOINTS_LISTED_MIN = 64
@@ -58,14 +62,16 @@ class Forgettable(NamedTuple):
 
 
 async def forget_ended(
-    runner: StepRunner, writer: ChainWriter, led: Collection[EpochKey], live: Collection[bytes]
+    runner: StepRunner, writer: ChainWriter, leaders: Iterable[Leader], live: Collection[bytes]
 ) -> int:
     """Have the owner of a chain forget what is `find_forgettable`; how many epoch ranges.
 
-    `led` are the epoch ranges that go on. Checkpoints that are deleted are taken off the chain's
-    list, too. Raises `Fenced`, or as store and registry do.
+    Epoch ranges of `leaders` that are not released go on. Checkpoints that are deleted are taken
+    off the chain's list, too. Raises `Fenced`, or as store and registry do.
     """
-    ended = {key: one for key, one in writer.chain.epoch_ranges.items() if key not in led}
+    ended = await runner.run(
+        sliced(_ended(tuple(writer.chain.epoch_ranges), tuple(leaders), writer))
+    )
     noted = {partition.topic_id for partition in writer.chain.deleted_below}
     forgettable = Forgettable((), ())
     if ended or not noted <= set(live):
@@ -81,6 +87,27 @@ async def forget_ended(
     return len(forgettable.epoch_ranges)
 
 
+def _ended(
+    keys: Sequence[EpochKey], leaders: Sequence[Leader], writer: ChainWriter
+) -> Slices[dict[EpochKey, EpochRange]]:
+    """Those of `keys` that no leader goes on with; both were listed at one moment.
+
+    Between slices leaderships begin, which are not in `keys`, and end.
+    """
+    led: set[EpochKey] = set()
+    for some in parts_of(leaders, SLICE_LEADERS):
+        led.update(leader.key for leader in some if not leader.is_released)
+        yield
+    ended = {}
+    for part in parts_of(keys, SLICE_LEADERS):
+        for key in part:
+            epoch_range = writer.chain.epoch_ranges.get(key)
+            if epoch_range is not None and key not in led:
+                ended[key] = epoch_range
+        yield
+    return ended
+
+
 async def shorten_rows(
     runner: StepRunner,
     leaders: Iterable[Leader],
@@ -92,13 +119,7 @@ async def shorten_rows(
     Else a row would list them until the next change of leader, and those in the table for as long
     as the partition keeps its records. `durable_ends` is what tables hold by safety rule 7.
     """
-    long = [
-        leader
-        for leader in leaders
-        if leader.has_begun
-        and not leader.is_released
-        and shortened(leader.row, _durable_end(leader, durable_ends)) != leader.row
-    ][:AT_ONCE_MAX]
+    long = await runner.run(sliced(_long(tuple(leaders), durable_ends)))
     rows = await runner.run(
         _together(
             [
@@ -115,6 +136,25 @@ async def shorten_rows(
         if isinstance(row, PartitionRow) and row.leader_epoch == leader.leader_epoch:
             leader.follow_row(row)
     return sum(isinstance(row, PartitionRow) for row in rows)
+
+
+def _long(
+    leaders: Sequence[Leader], durable_ends: Mapping[TopicPartition, int]
+) -> Slices[list[Leader]]:
+    """Leaders whose row can be shortened, as each was when its turn came."""
+    long: list[Leader] = []
+    for some in parts_of(leaders, SLICE_LEADERS):
+        long += [
+            leader
+            for leader in some
+            if leader.has_begun
+            and not leader.is_released
+            and is_shorter(leader.row, _durable_end(leader, durable_ends))
+        ]
+        if len(long) >= AT_ONCE_MAX:
+            break
+        yield
+    return long[:AT_ONCE_MAX]
 
 
 def _durable_end(leader: Leader, durable_ends: Mapping[TopicPartition, int]) -> int:

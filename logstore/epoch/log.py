@@ -30,6 +30,7 @@ from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
 from logstore.formats.config_row import BrokerConfigs
 from logstore.formats.feed_row import FeedChange
+from logstore.formats.partition_state import PRODUCER_EXPIRATION_MS
 from logstore.formats.quota_row import Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import publish
@@ -72,6 +73,8 @@ class LogSettings:
     whole_segment_bytes: int = WHOLE_BYTES_MAX
     """Segments up to this size are fetched whole, whatever is wanted of them."""
     history: HistorySettings = field(default_factory=HistorySettings)
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
+    """How long idle producers are known to partitions that this broker leads."""
     delete_grace_s: float = 3_600.0
     """How long after they were given up segments are deleted, at the soonest, by any broker."""
 
@@ -113,6 +116,7 @@ class Log:
             tasks=tasks,
             sink=self.cache,
             limits=settings.limits,
+            producer_expiration_ms=settings.producer_expiration_ms,
         )
         self._catalog = Catalog(me.broker, self.epoch)
         self._membership = Membership(runner, self.writer, me.broker, heartbeats)
@@ -352,9 +356,8 @@ class Log:
         """
         self._segments.ahead.forget_idle()
         await shorten_rows(self.runner, self._catalog.leaders(), durable_ends)
-        led = {leader.key for leader in self._catalog.leaders() if not leader.is_released}
         live = frozenset(self._catalog.topics_by_id)
-        return await forget_ended(self.runner, self.writer, led, live)
+        return await forget_ended(self.runner, self.writer, self._catalog.leaders(), live)
 
     async def _flushed(self) -> None:
         """Wait until what has been appended so far is committed. Raises `Fenced`."""

@@ -26,7 +26,11 @@ from logstore.formats.leadership_payload import (
     encode_inline,
 )
 from logstore.formats.levels import OLDEST_LEVEL, why_not_written
-from logstore.formats.partition_state import PartitionState, encode_state
+from logstore.formats.partition_state import (
+    PRODUCER_EXPIRATION_MS,
+    PartitionState,
+    encode_state,
+)
 from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import Arena, ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.formats.topic_partition import TopicPartition
@@ -90,6 +94,7 @@ class ChainWriter:
         tasks: asyncio.TaskGroup,
         sink: SegmentSink,
         limits: ChainLimits | None = None,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
     ) -> None:
         self.chain = chain
         self.appenders: dict[EpochKey, Appender] = {}
@@ -112,6 +117,7 @@ class ChainWriter:
         self._builder: SegmentBuilder | None = None
         self._opened_s = 0.0
         self._limits = limits or ChainLimits()
+        self._producer_expiration_ms = producer_expiration_ms
         self._arenas = ArenaPool(self._limits.arena_bytes)
         self._arena = self._arenas.take(0)
         self._ordered_arena: Arena | None = None
@@ -245,6 +251,7 @@ class ChainWriter:
         """Begin an epoch range: its first entry goes into the open segment, before its batches."""
         assert key not in self.chain.epoch_ranges, f"leader epoch has begun already: {key}"
         self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
+        state.expiration_ms = self._producer_expiration_ms
         epoch_range = self.chain.epoch_ranges[key] = EpochRange(start, start, state)
         self.appenders[key] = appender
         self._ends[appender] = start

@@ -21,6 +21,10 @@ day. So producers stay packed in memory, as they are stored (a fifth of the memo
 nothing to encode); work on all of them is done in slices (`logstore.slices`) of a few milliseconds;
 and a snapshot shares them with the state it was made of, until one of the two is changed.
 
+A leader may forget idle producers sooner (`expiration_ms`), and leave them out of its checkpoints.
+A replay that began before such a checkpoint still has them, or older batches of theirs; its leader
+judges by its own setting, and takes what goes on from the last sequence.
+
 A partition keeps `PRODUCERS_MAX` producers: one more, and the least recently active one without an
 open transaction is forgotten, as if it had expired. Its client does not notice: Kafka's rule for an
 unknown producer id (KIP-360) accepts its next batch whatever the sequence. A repeat of one of its
@@ -51,7 +55,7 @@ refused and deleted."""
 ONE_SHOT_EXPIRATION_MS = 3 * 86_400_000
 """The same for a sink that is not used again: a partition has room for 333 batch writes a day."""
 PRODUCER_EXPIRATION_MS = 86_400_000
-"""One day of chain time, Kafka's producer.id.expiration.ms. Stored bytes depend on it."""
+"""One day of chain time, the default of Kafka's producer.id.expiration.ms and the longest here."""
 PRODUCERS_MAX = 50_000
 """Some 25 MB of memory, and 3 to 9 MB of a checkpoint. Stored bytes depend on it."""
 BATCHES_KEPT = 5
@@ -184,6 +188,9 @@ class PartitionState:
     """A snapshot has the same `producers`: they are copied before they are changed."""
     _by_activity: list[_Activity] | None = field(default=None, compare=False, repr=False)
     """A heap with the newest activity of each producer, and older ones; from `PRODUCERS_MAX` on."""
+    expiration_ms: int = field(default=PRODUCER_EXPIRATION_MS, compare=False, repr=False)
+    """How long an idle producer is known. Shorter than a day only in the state of a leader: what it
+    stores may have the producer, or not, and a reader of that takes both."""
 
     def producer(self, producer_id: int) -> Producer | None:
         packed = self.producers.get(producer_id)
@@ -205,6 +212,7 @@ class PartitionState:
             dict(self.open_transactions),
             list(self.aborted),
             _is_shared=True,
+            expiration_ms=self.expiration_ms,
         )
 
     def apply_batch(
@@ -326,7 +334,7 @@ class PartitionState:
 
     def _is_expired(self, producer_id: int, packed: bytes, created_ms: int) -> bool:
         (last_ms,) = _LAST_MS.unpack_from(packed, _LAST_MS_AT)
-        is_idle: bool = last_ms + PRODUCER_EXPIRATION_MS <= created_ms
+        is_idle: bool = last_ms + self.expiration_ms <= created_ms
         return is_idle and producer_id not in self.open_transactions
 
 

@@ -23,9 +23,12 @@ from logstore.formats.checkpoint import Checkpoint, EpochRangeSummary
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.disposal import confirmed_start
+from logstore.slices import Slices, finish
 
 FIRST_SEGMENT = 1
 """Seq 0 is the opening, which stays."""
+SLICE_EPOCH_RANGES = 1_000
+"""Some two milliseconds of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,15 @@ def hold_of(checkpoint: Checkpoint, needs: Needs) -> Hold | None:
     `DELETING` only if nothing else holds it. It does not contradict a trim point published before:
     rows of such a topic are being deleted, and it is no longer read.
     """
+    return finish(hold_in_slices(checkpoint, needs))
+
+
+def hold_in_slices(checkpoint: Checkpoint, needs: Needs) -> Slices[Hold | None]:
+    """As `hold_of`."""
     waiting: Hold | None = None
-    for key, summary in checkpoint.epoch_ranges.items():
+    for number, (key, summary) in enumerate(checkpoint.epoch_ranges.items(), 1):
+        if number % SLICE_EPOCH_RANGES == 0:
+            yield
         why = _why(key, summary, needs)
         if why is HoldReason.DELETING:
             waiting = Hold(key, why)
@@ -102,13 +112,15 @@ def _why(key: EpochKey, summary: EpochRangeSummary, needs: Needs) -> HoldReason 
     return None
 
 
-def above_its_row(checkpoint: Checkpoint, needs: Needs) -> EpochKey | None:
+def above_its_row(checkpoint: Checkpoint, needs: Needs) -> Slices[EpochKey | None]:
     """An epoch range whose leader epoch its row, read later, does not know: an old registry.
 
     Only of topics that live: the first row of a partition, given up as lost, may land when its
     topic has been deleted.
     """
-    for key in checkpoint.epoch_ranges:
+    for number, key in enumerate(checkpoint.epoch_ranges, 1):
+        if number % SLICE_EPOCH_RANGES == 0:
+            yield
         row = needs.rows.get(TopicPartition(key.topic_id, key.partition))
         is_known = row is None or key.leader_epoch <= row.leader_epoch
         if not is_known and key.topic_id in needs.live:

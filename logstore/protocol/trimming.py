@@ -32,7 +32,15 @@ from logstore.protocol.lookup import checkpoints_of
 from logstore.protocol.metadata import read_partition_rows, read_topics_by_id
 from logstore.protocol.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.seal import read_chain_row
-from logstore.protocol.steps import BelievedMs, GetRow, GraceStartMs, NowMs, QueryRows, Steps
+from logstore.protocol.steps import (
+    BelievedMs,
+    GetRow,
+    GraceStartMs,
+    NowMs,
+    QueryRows,
+    Steps,
+    sliced,
+)
 from logstore.protocol.trim import (
     Hold,
     HoldReason,
@@ -40,7 +48,7 @@ from logstore.protocol.trim import (
     TrimStep,
     above_its_row,
     has_more,
-    hold_of,
+    hold_in_slices,
     is_trim_point,
     next_of,
 )
@@ -283,7 +291,7 @@ def _hold(
     """The reason that holds the chain back at `front`; `None` if there is none. Topics and
     released epoch ranges are asked about once more before one of them counts.
     """
-    unknown = above_its_row(front, needs)
+    unknown = yield from sliced(above_its_row(front, needs))
     if unknown is not None:
         raise Refused(
             f"chain {front.epoch} knows leader epoch {unknown.leader_epoch} of a partition and the "
@@ -293,7 +301,7 @@ def _hold(
     taken: dict[TopicPartition, int] = {}
     has_asked = False
     while True:
-        hold = hold_of(front, replace(needs, taken=taken))
+        hold = yield from sliced(hold_in_slices(front, replace(needs, taken=taken)))
         if (
             hold is not None
             and hold.why in (HoldReason.NO_TOPIC, HoldReason.DELETING)

@@ -224,6 +224,7 @@ class Running:
                 backlog_bytes_max=self._settings.number("logstore.backlog.bytes"),
             ),
             cache_bytes_max=self._cache_bytes_max,
+            producer_expiration_ms=self._settings.number("producer.id.expiration.ms"),
         )
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -9,7 +9,16 @@ from logstore.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from logstore.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from tests.broker.running import FIND_COORDINATOR, INIT_PRODUCER_ID, Running
+from tests.broker.running import (
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    Running,
+    batch_of,
+    produce,
+    running_broker,
+)
+
+FIRST = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 
 
 def init(client: Connection, name: str | None, version: int = 5) -> InitProducerIdResponse:
@@ -57,3 +66,17 @@ def test_an_unknown_kind_of_coordinator_is_refused(client: Connection) -> None:
         request = FindCoordinatorRequest("", kind, ["one"])
         response: FindCoordinatorResponse = client.call(FIND_COORDINATOR, request, version)
         assert response.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_producer_is_forgotten_after_the_set_time_and_begins_again() -> None:
+    with running_broker({"producer.id.expiration.ms": "1"}) as running, running.connect() as client:
+        running.create_topic("idle")
+        assert produce(client, "idle", batch_of(b"a", b"b", **FIRST)).error_code == 0
+        began_ms = running.do(running.log.writer.chain_ms)
+        running.wait_until(lambda: running.log.writer.chain_ms() > began_ms + 1)
+        assert produce(client, "idle", batch_of(b"c", **FIRST)).error_code == 0
+    with running_broker() as running, running.connect() as client:
+        running.create_topic("idle")
+        assert produce(client, "idle", batch_of(b"a", b"b", **FIRST)).error_code == 0
+        refused = produce(client, "idle", batch_of(b"c", **FIRST)).error_code
+        assert refused == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

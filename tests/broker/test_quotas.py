@@ -33,6 +33,7 @@ from tests.broker.running import (
     fetch_request,
     produce,
     produce_request,
+    running_broker,
 )
 from tests.broker.session_consumer import SessionConsumer
 from tools.full_wire import APIS, Connection
@@ -336,20 +337,37 @@ def test_an_address_with_a_quota_of_its_own_has_not_the_default(
 def test_a_bounded_number_of_such_connections_is_kept(running: Running, client: Connection) -> None:
     clients = running.broker.clients
     set_quota(client, {"ip": None}, connection_creation_rate=0)
-    refused_count = running.do(lambda: clients.refused_count)
+    refused_count = running.do(lambda: clients.refusals.count)
     running.do(lambda: setattr(clients.mutes, "_delayed_count", DELAYED_MAX))
     with socket.create_connection(("127.0.0.1", running.listener.port), 10) as peer:
-        running.wait_until(lambda: clients.refused_count > refused_count or clients.mutes.count > 0)
+        running.wait_until(
+            lambda: clients.refusals.count > refused_count or clients.mutes.count > 0
+        )
         assert running.do(lambda: clients.mutes.count) == 0, "closed at once"
         assert peer.recv(1) == b""
     running.do(lambda: setattr(clients.mutes, "_delayed_count", 0))
     set_quota(client, {"ip": None}, connection_creation_rate=None)
 
 
+# Windows
+
+
+def test_fewer_windows_allow_a_smaller_burst() -> None:
+    for number, expected_ms in (("11", 0), ("2", 1_000)):
+        settings = {f"{prefix}quota.window.num": number for prefix in ("", "controller.")}
+        with running_broker(settings) as running, running.connect() as client:
+            running.create_topic("burst")
+            set_quota(client, {"client-id": client.client_id}, producer_byte_rate=len(BATCH) // 2)
+            answer = call(client, PRODUCE, produce_request("burst", BATCH), 11)
+            assert answer.throttle_time_ms // 100 * 100 == expected_ms
+            kept = running.broker.clients.quotas._controller_windows
+            assert kept.number == int(number)
+
+
 # Ending
 
 
-def test_a_throttled_connection_that_ends_is_forgotten(
+def test_a_throttled_connection_whose_client_left_does_not_count_for_hours(
     running: Running, client: Connection
 ) -> None:
     running.create_topic("left")
@@ -358,7 +376,6 @@ def test_a_throttled_connection_that_ends_is_forgotten(
         leaving.client_id = "leaving"
         produced(leaving, "left")
     count = len(running.do(lambda: connections(running)))
-    end_throttling(running)  # the end of a connection is noticed when it is read
     running.wait_until(lambda: len(connections(running)) == count - 1)
     assert running.do(lambda: running.broker.clients.mutes.count) == 0
     set_quota(client, {"client-id": "leaving"}, producer_byte_rate=None)

@@ -28,6 +28,11 @@ class Peer:
     def refuse(self, why: str) -> None:
         self.refused = why
 
+    def abort(self) -> None:
+        raise AssertionError("its client has not left")
+
+    descriptor = None
+
 
 def play(story: Callable[[Mutes], Awaitable[None]]) -> None:
     async def scenario() -> None:

@@ -4,9 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.network.rates import THROTTLE_S_MAX, WINDOWS, TokenBucket, WindowedRate
+from broker.network.rates import (
+    BY_DEFAULT,
+    THROTTLE_S_MAX,
+    TokenBucket,
+    WindowedRate,
+    Windows,
+)
 
-BURST_S = WINDOWS - 1
+WINDOWS = BY_DEFAULT.number
+BURST_S = BY_DEFAULT.burst_s
 """Work of so many seconds may be done at once by a client that did nothing before."""
 
 
@@ -92,3 +99,18 @@ def test_a_bucket_holds_eleven_seconds_of_changes_and_goes_below_zero() -> None:
     assert bucket.is_idle(16.0)
     bucket.take(0.0, 4.0, 16.0)
     assert not bucket.is_idle(16.0), "more fit in, and fill up"
+
+
+def test_fewer_and_longer_windows_forget_later_and_allow_smaller_bursts() -> None:
+    kept = Windows(number=3, size_s=10.0)
+    rate, usual = WindowedRate(kept), WindowedRate()
+    for one in (rate, usual):
+        one.add(100.0, 0.0)
+    assert (usual.total(12.0), rate.total(12.0), rate.total(30.0)) == (0.0, 100.0, 0.0)
+    rate = WindowedRate(kept)
+    rate.add(30.0, 0.0)
+    assert rate.throttle_s(1.0, 0.0) == 30.0 - kept.burst_s == 10.0
+    bucket = TokenBucket(1.0, 0.0, kept)
+    bucket.take(kept.span_s, 1.0, 0.0)
+    assert bucket.throttle_s(1.0, 0.0) == 0.0
+    assert Windows(number=1).burst_s == 1.0, "one window is not no burst: nothing would be read"

@@ -1,9 +1,14 @@
 """What a chain forgets is needed no more; what its checkpoints hold does not grow without end."""
 
+import asyncio
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from logstore.epoch.forgetting import (
     CHECKPOINTS_LISTED_MIN,
+    SLICE_LEADERS,
     Forgettable,
     deleted_below,
     find_forgettable,
@@ -20,7 +25,7 @@ from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.follow import Follower, copy_of
-from logstore.protocol.leadership import change_leader
+from logstore.protocol.leadership import change_leader, is_shorter, shortened
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.records_deletion import Raise, raise_log_start
 from logstore.protocol.walk import read_chain_at, read_on
@@ -276,6 +281,39 @@ def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
             assert await shorten_rows(log.runner, [leader]) == 1
 
     run(scenario())
+
+
+def test_rows_of_many_partitions_are_looked_at_in_slices() -> None:
+    async def scenario() -> None:
+        async with WrittenLog().life() as log:
+            await log.create_topic("orders", 1, {})
+            leaders = [log.topics["orders"].leaders[0]] * (3 * SLICE_LEADERS)
+            clock, passes = log.runner.clock, 0
+
+            async def others() -> None:
+                nonlocal passes
+                while True:
+                    passes += 1
+                    await clock.sleep_s(0)
+
+            async with asyncio.TaskGroup() as tasks:
+                beside = tasks.create_task(others())
+                assert await shorten_rows(log.runner, leaders) == 0
+                assert passes >= 3, "others had their turn between slices"
+                beside.cancel()
+
+    run(scenario())
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(0, 9), st.integers(0, 9))
+def test_a_row_is_shorter_where_shortening_leaves_something_out(
+    starts: list[int], log_start: int, durable_end: int
+) -> None:
+    refs = tuple(EpochEntry(epoch, 1, start) for epoch, start in enumerate(sorted(starts)))
+    row = PartitionRow(
+        broker=1, chain=1, leader_epoch=len(refs) - 1, log_start=log_start, epoch_ranges=refs
+    )
+    assert is_shorter(row, durable_end) == (shortened(row, durable_end) != row)
 
 
 async def row_of(log: Log, topic_id: bytes) -> PartitionRow:

@@ -29,6 +29,7 @@ from logstore.protocol.trim import (
     next_of,
     segments_to_delete,
 )
+from logstore.slices import finish
 from logstore.testing.scripted import drive
 from tests.golden.samples import EPOCH, TOPIC_ID
 from tests.logstore.protocol.built import BuiltChain
@@ -142,13 +143,15 @@ def test_a_release_stays_until_the_next_take_entry_is_committed(
 def test_a_take_entry_above_its_row_is_an_old_registry() -> None:
     checkpoint = ten_records()
 
-    assert above_its_row(checkpoint, needs(partition_row())) is None
+    assert finish(above_its_row(checkpoint, needs(partition_row()))) is None
     lower = PartitionRow(
         broker=1, chain=1, leader_epoch=-1, log_start=0, epoch_ranges=(EpochEntry(-1, 1, 0),)
     )
-    assert above_its_row(checkpoint, needs(lower)) == KEY
+    assert finish(above_its_row(checkpoint, needs(lower))) == KEY
     dead = replace(needs(lower), live=frozenset())
-    assert above_its_row(checkpoint, dead) is None, "a first row that landed after the deletion"
+    assert finish(above_its_row(checkpoint, dead)) is None, (
+        "a first row that landed after the deletion"
+    )
 
 
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(-1, 20), st.integers(0, 25))
