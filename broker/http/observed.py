@@ -69,3 +69,12 @@ def unled_in(log: Log, topic: Topic) -> Iterator[TopicPartition]:
         is_served = leader is not None and leader.has_begun and not leader.is_released
         if row.chain == log.epoch and not is_served:
             yield TopicPartition(topic.topic_id, number)
+
+
+def end_of(topic: Topic, number: int) -> int | None:
+    """The high watermark of a partition, where this broker knows it."""
+    leader = topic.leaders.get(number)
+    if leader is not None:
+        return leader.high_watermark
+    follower = topic.followers.get(number)
+    return follower.high_watermark if follower is not None and follower.is_ready else None
