@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 from logstore.formats.segment import decode_header
 from logstore.history.names import TABLES
 from logstore.ports.clock import SystemClock, blocking_sleep_s
-from tests.scenarios.harness.alert_stage import KEYED, TOPIC, AlertStage, throttle
+from tests.scenarios.harness.alert_stage import KEYED, TOPIC, VALUE, AlertStage, throttle
 from tests.servers.locked_moto import ENVIRONMENT
 
 VICTIM = 3
 SLOW_S = 4
-FEW_SEGMENTS, MANY_SEGMENTS = 20, 150
+FEW_SEGMENTS, MANY_SEGMENTS = 20, 80
 WRITE_S = 240.0
 LATE = 3
 """Segments before the end of a chain: those of the puts under way are behind it."""
@@ -55,14 +55,14 @@ def broker_killed(stage: AlertStage) -> Iterator[None]:
 @contextmanager
 def killed_and_its_chain_damaged(stage: AlertStage) -> Iterator[None]:
     """The controller cannot take its chain over: the header of a late segment is damaged."""
-    _written(stage, VICTIM, FEW_SEGMENTS)
-    stage.kill(VICTIM)
-    key = _chain_of(stage, VICTIM)[-LATE]
+    number, _ = _written(stage, FEW_SEGMENTS)
+    stage.kill(number)
+    key = _chain_of(stage, number)[-LATE]
     data = stage.get(key)
     stage.put(key, _flipped(data, HEADER_BIT_AT))
     yield
     stage.put(key, data)
-    stage.start(VICTIM)
+    stage.start(number)
 
 
 @contextmanager
@@ -102,10 +102,10 @@ def store_throttles(stage: AlertStage) -> Iterator[None]:
 
 @contextmanager
 def segment_damaged(stage: AlertStage) -> Iterator[None]:
-    """A bit of a segment flips that is in no broker's memory and no table, and a consumer reads."""
-    keys = _written(stage, VICTIM, MANY_SEGMENTS)
-    key = keys[len(keys) * 2 // 3]
-    data = stage.get(key)
+    """A bit of a segment that is in no broker's memory and no table flips, and a consumer reads."""
+    _, keys = _written(stage, MANY_SEGMENTS)
+    middle = ((key, stage.get(key)) for key in keys[len(keys) // 2 :])
+    key, data = next((key, data) for key, data in middle if len(data) > len(VALUE))
     stage.put(key, _flipped(data, decode_header(data).body_at + BATCH_BYTE_AT))
     stop = threading.Event()
     reader = threading.Thread(target=_read_lately_written, args=(stage.bootstrap, stop))
@@ -215,14 +215,17 @@ def _flipped(data: bytes, at: int) -> bytes:
     return bytes(hurt)
 
 
-def _written(stage: AlertStage, number: int, count: int) -> list[str]:
-    """Keys of the chain that a broker writes now, once there are so many."""
+def _written(stage: AlertStage, count: int) -> tuple[int, list[str]]:
+    """The broker with the longest chain, and its keys, once there are so many."""
     clock = SystemClock()
     deadline_s = clock.monotonic_s() + WRITE_S
-    while len(keys := _chain_of(stage, number)) < count:
-        assert clock.monotonic_s() < deadline_s, f"broker {number} wrote {len(keys)} segments"
+    while True:
+        chains = {number: _chain_of(stage, number) for number in stage.brokers}
+        number = max(chains, key=lambda one: len(chains[one]))
+        if len(chains[number]) >= count:
+            return number, chains[number]
+        assert clock.monotonic_s() < deadline_s, f"no broker writes: {len(chains[number])}"
         blocking_sleep_s(LOOK_S)
-    return keys
 
 
 def _chain_of(stage: AlertStage, number: int) -> list[str]:

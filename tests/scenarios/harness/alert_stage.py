@@ -29,12 +29,13 @@ from tools.monitoring.alert import Alert, rules_text
 
 BROKERS = (1, 2, 3)
 TOPIC, KEYED = "traffic", "keyed"
-VALUE = b"v" * 20_000
-PAUSE_S = 0.1
+VALUE = b"v" * 40_000
+PAUSE_S = 0.25
 SETTINGS = {
     "logstore.backlog.bytes": "1048576",  # full within seconds of a store that takes nothing
     "logstore.delete.grace.ms": "60000",
     "logstore.compaction.every": "2s",
+    "logstore.flush.interval.ms": "500",  # the servers share the machine with all else
     "logstore.cache.bytes": "1048576",  # so that a reader of old records reads the store
 }
 KEYED_CONFIGS = {
