@@ -3,6 +3,7 @@
 `make alerts` does so with all of them.
 """
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from tests.scenarios.harness.alert_faults import DRILLS
 from tests.scenarios.harness.alert_stage import seconds_of, shortened
 from tests.scenarios.harness.alerts import drills_of, run_drills
 from tests.servers.promtool import why_no_promtool  # noqa: F401 - in a condition
+from tools.monitoring.alert import PAGES
 from tools.monitoring.alerts import ALERTS
 
+LIST = Path(__file__).parents[2] / PAGES / "README.md"
 SHORT = ("LogstoreBrokerDown", "LogstoreDenied", "LogstoreStoreStalled")
 
 
@@ -21,6 +24,11 @@ def test_every_alert_has_one_fault() -> None:
     assert Counter(name for drill in DRILLS for name in drill.alerts) == Counter(
         alert.name for alert in ALERTS
     )
+
+
+def test_the_list_of_alerts_names_the_fault_of_each() -> None:
+    listed = re.findall(r"^\| \[(\w+)\].* \| (.+) \|$", LIST.read_text(), re.MULTILINE)
+    assert dict(listed) == {name: drill.what for drill in DRILLS for name in drill.alerts}
 
 
 def test_shorter_times_are_all_that_differs() -> None:
