@@ -28,7 +28,7 @@ MEGABYTES ?= 2048
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline changelogs fuzz image fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts fuzz image fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -138,6 +138,9 @@ pipeline: $(STAMP) java ## log -> Spark -> log -> Spark -> Delta, a kill every m
 
 changelogs: $(STAMP) java ## Streams, Connect and a reader of schemas killed while their topics are compacted: MINUTES=60 SEED=0; ARGS="--every 30"
 	@$(BIN)/python -m tests.scenarios.harness.changelogs --minutes $(MINUTES) --seed $(SEED) $(ARGS)
+
+alerts: $(STAMP) ## every alert fired by its fault on real brokers under a real Prometheus, and ended: ARGS="--only LogstoreDenied"
+	@$(BIN)/python -m tests.scenarios.harness.alerts $(ARGS)
 
 fuzz: $(STAMP) ## the native codec, built with sanitizers, attacked beside its twin in Python: MINUTES=30 SEED=0
 	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)

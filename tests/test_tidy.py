@@ -52,6 +52,7 @@ SKIP_REASONS = {
     "an image needs root, and Debian's buildah and debootstrap": "built by make image alone, in a "
     "chroot",
     "promtool needs Debian's packages, once": "Prometheus is a Go program, unpacked from its .deb",
+    "a browser needs Debian's packages and npm's, once": "Chromium, unpacked from its .deb",
     "ministack needs a package index, once": "a second S3 emulator beside moto",
 }
 

@@ -1,4 +1,4 @@
-"""The pages of a broker process: `/metrics`, `/healthz`, `/readyz`. It outlives fenced epochs."""
+"""The pages of a broker process: metrics, health, the console. It outlives fenced epochs."""
 
 import asyncio
 import logging
@@ -6,6 +6,7 @@ import logging
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.handlers.broker import Broker
+from broker.http.console import Console
 from broker.http.health import why_not_healthy, why_not_ready
 from broker.http.loop_lag import LoopLag
 from broker.http.observe import Observer
@@ -28,10 +29,12 @@ class HttpApp:
         loop = asyncio.get_running_loop()
         self._watched: Observed | None = None
         self._loop_lag = LoopLag(loop)
-        observer = Observer(installed_version(), settings, self._loop_lag.lateness, compaction)
+        version = installed_version()
+        observer = Observer(version, settings, self._loop_lag.lateness, compaction)
         scrape = Scrape(loop, lambda: observer.read(self._watched))
+        console = Console(loop, version, lambda: self._watched)
         routes = {"/metrics": scrape.ask, "/healthz": self._healthz, "/readyz": self._readyz}
-        self._server = HttpServer(loop, routes)
+        self._server = HttpServer(loop, {**routes, **console.routes()}, console.families())
 
     async def open(self, listener: Listener) -> None:
         await self._server.listen(listener.socket)

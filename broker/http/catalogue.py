@@ -172,6 +172,14 @@ STAGING_SWEPT = _counter(
     "staging_deleted_objects", "Staged objects and manifests that the controller deleted"
 )
 
+# How far tables are behind: of the partitions that this broker leads, wherever compaction runs
+TABLE_WAIT_SECONDS = _gauge(
+    "table_wait_seconds",
+    "How long, at least, the oldest record that is not in the topic's table has waited",
+    "topic",
+)
+TABLE_WAIT_OFFSETS = _gauge("table_wait_offsets", "Offsets that are not in the table", "topic")
+
 # Compaction beside this broker; one that is scheduled elsewhere counts nothing here
 COMPACTION = _gauge("compaction_running", "1 while this broker has the process of compaction")
 COMPACTION_RUNS = _counter("compaction_runs", "Runs that ended; failed: with errors", "outcome")

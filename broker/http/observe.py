@@ -10,11 +10,13 @@ from broker.http.label_names import OTHER, ShownNames
 from broker.http.observe_groups import GroupReading
 from broker.http.observed import Observed, fence_check_of
 from broker.http.reading import Reading
+from broker.http.table_waits import TableWaits
 from broker.network.clients import Clients
 from broker.network.quota_rules import QuotaKind
 from broker.upkeep.compaction_counts import CompactionCounts
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
+from logstore.formats.topic_partition import TopicPartition
 from logstore.histogram import Histogram
 from logstore.reading.history import History
 from logstore.wire.errors import ErrorCode
@@ -39,6 +41,7 @@ class Observer:
         self._series_max = settings.number("logstore.metrics.series.max")
         names_max = settings.number("logstore.metrics.names.max")
         self._topics, self._groups = ShownNames(names_max), ShownNames(names_max)
+        self._table_waits = TableWaits()
 
     def read(self, watched: Observed | None) -> Iterator[Sequence[Reading]]:
         status = fence_check_of(watched)
@@ -72,12 +75,34 @@ class Observer:
                     leaderless += 1
                     unreplicated += alive.isdisjoint(row.replicas)
             yield readings
+        yield from self._waits(watched)
         yield [_one(m.LEADERLESS, leaderless), _one(m.UNREPLICATED, unreplicated)]
         rebalances = watched.broker.groups.rebalances
         yield [_one(m.REBALANCES, rebalances[reason], reason) for reason in RebalanceReason]
         groups = GroupReading(log, self._topics, self._groups, self._series_max)
         yield from groups.read(watched.broker.groups)
         yield [_one(m.LEFT_OUT, left_out + groups.left_out)]
+
+    def _waits(self, watched: Observed) -> Iterator[Sequence[Reading]]:
+        """Of topics that have a table, as far as trimming has read; of partitions led here."""
+        log, waits = watched.broker.log, self._table_waits
+        now_s = log.runner.clock.monotonic_s()
+        seconds: dict[str, float] = {}
+        offsets: dict[str, int] = {}
+        waits.begin()
+        for topic in list(log.topics.values()):
+            ends = watched.trimming.table_ends(topic.topic_id)
+            name = self._topics.label(topic.name)
+            for number, leader in topic.leaders.items() if ends else ():
+                end, table_end = leader.high_watermark, max(ends.get(number, 0), leader.log_start)
+                key = TopicPartition(topic.topic_id, number)
+                waited_s = waits.add(key, table_end, end, now_s)
+                seconds[name] = max(seconds.get(name, 0.0), waited_s)
+                offsets[name] = offsets.get(name, 0) + max(0, end - table_end)
+            yield ()
+        waits.finish()
+        yield [_one(m.TABLE_WAIT_SECONDS, value, name) for name, value in seconds.items()]
+        yield [_one(m.TABLE_WAIT_OFFSETS, value, name) for name, value in offsets.items()]
 
 
 def _one(metric: m.Metric, value: float | Histogram, *labels: str) -> Reading:

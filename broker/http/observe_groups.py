@@ -12,8 +12,9 @@ from broker.groups.decisions.group import Group, Phase
 from broker.groups.decisions.offsets import Place, find
 from broker.http import catalogue as m
 from broker.http.label_names import OTHER, ShownNames
+from broker.http.observed import end_of
 from broker.http.reading import Reading
-from logstore.epoch.log import Log, Topic
+from logstore.epoch.log import Log
 
 AT_ONCE = 256
 """Groups, or partitions of a group, between two chunks."""
@@ -77,7 +78,7 @@ class GroupReading:
         committed = None if topic is None else find(group, place, topic.topic_id)
         if topic is None or committed is None:
             return
-        end = _end_of(topic, number)
+        end = end_of(topic, number)
         lag = None if end is None else max(0, end - committed.offset)
         self._unknown += lag is None
         if is_shown and name in self._topics and self._series_left > 0:
@@ -107,12 +108,3 @@ class GroupReading:
                 for (group, topic), lag in self._other_lag.items()
             ),
         ]
-
-
-def _end_of(topic: Topic, number: int) -> int | None:
-    """The high watermark, where this broker knows it."""
-    leader = topic.leaders.get(number)
-    if leader is not None:
-        return leader.high_watermark
-    follower = topic.followers.get(number)
-    return follower.high_watermark if follower is not None and follower.is_ready else None

@@ -1,7 +1,6 @@
 """The parts of a broker, in one of its epochs, that metrics and health are read from."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from broker.cluster.controller import Controller
@@ -9,7 +8,7 @@ from broker.cluster.peers import TcpPeers
 from broker.handlers.broker import Broker
 from broker.http.health import Patience, ServingStatus, State
 from broker.upkeep.trim_task import Trimming
-from logstore.epoch.log import Log, Topic
+from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.metered import StoreCounts
 from logstore.wiring.open import PortTimes
@@ -33,11 +32,24 @@ def fence_check_of(watched: Observed | None) -> ServingStatus:
     if watched is None:
         return ServingStatus(state=State.STARTING)
     log = watched.broker.log
-    unled = {place for topic in log.topics.values() for place in unled_in(log, topic)}
+    epoch, named, led = log.epoch, 0, 0
+    unled: set[TopicPartition] = set()
+    for topic in log.topics.values():  # one loop: it is run for each probe, over every partition
+        serving = {
+            number
+            for number, leader in topic.leaders.items()
+            if leader.has_begun and not leader.is_released
+        }
+        led += len(serving)
+        for number, row in enumerate(topic.rows):
+            if row.chain == epoch:
+                named += 1
+                if number not in serving:
+                    unled.add(TopicPartition(topic.topic_id, number))
     return ServingStatus(
         state=_state_of(watched),
-        named=sum(named_in(log, topic) for topic in log.topics.values()),
-        led=sum(led_in(topic) for topic in log.topics.values()),
+        named=named,
+        led=led,
         unled=watched.patience.overdue(unled, log.runner.clock.monotonic_s()),
         has_read_lease=log.has_read_lease,
         put_age_s=log.writer.oldest_put_age_s,
@@ -52,20 +64,10 @@ def _state_of(watched: Observed) -> State:
     return State.SERVING
 
 
-def named_in(log: Log, topic: Topic) -> int:
-    """Partitions whose rows say that this epoch leads them."""
-    return sum(1 for row in topic.rows if row.chain == log.epoch)
-
-
-def led_in(topic: Topic) -> int:
-    """Partitions that this broker serves as their leader."""
-    return sum(1 for one in topic.leaders.values() if one.has_begun and not one.is_released)
-
-
-def unled_in(log: Log, topic: Topic) -> Iterator[TopicPartition]:
-    """Partitions whose rows name this epoch, and that it does not serve, by topic id."""
-    for number, row in enumerate(topic.rows):
-        leader = topic.leaders.get(number)
-        is_served = leader is not None and leader.has_begun and not leader.is_released
-        if row.chain == log.epoch and not is_served:
-            yield TopicPartition(topic.topic_id, number)
+def end_of(topic: Topic, number: int) -> int | None:
+    """The high watermark of a partition, where this broker knows it."""
+    leader = topic.leaders.get(number)
+    if leader is not None:
+        return leader.high_watermark
+    follower = topic.followers.get(number)
+    return follower.high_watermark if follower is not None and follower.is_ready else None

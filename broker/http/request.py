@@ -2,7 +2,7 @@
 
     GET /metrics HTTP/1.1 | name: value | ... | empty line
 
-Only what three pages need. Deliberately missing: bodies, queries, a second request on a connection.
+Only what a few pages need. Deliberately missing: bodies, queries, a second request on a connection.
 """
 
 import re

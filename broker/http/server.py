@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import NamedTuple
 
 from broker.http.request import END, HEAD_BYTES_MAX, BadRequest, path_of
@@ -19,26 +20,38 @@ HEAD_S = 5.0
 WHOLE_S = 30.0
 BACKLOG = 32
 PLAIN = "text/plain; charset=utf-8"
+NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 logger = logging.getLogger(__name__)
 
 
 class HttpPage(NamedTuple):
+    """`policy` is its Content-Security-Policy: without one a browser loads and runs nothing."""
+
     status: int
     body: bytes
     content_type: str = PLAIN
+    policy: str = NOTHING
 
 
 Answer = Callable[[HttpPage], None]
 Route = Callable[[Answer], None]
 """Answers once, at once or later."""
+RouteFamily = Callable[[str, Answer], None]
+"""The same of all paths with one beginning; it is given the rest."""
 
 
 class HttpServer:
-    def __init__(self, loop: asyncio.AbstractEventLoop, routes: Mapping[str, Route]) -> None:
-        """`routes` are whole paths."""
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        routes: Mapping[str, Route],
+        families: Mapping[str, RouteFamily] = MappingProxyType({}),
+    ) -> None:
+        """`routes` are whole paths; `families` begin with one, up to and with its last slash."""
         self.loop = loop
         self.routes = routes
+        self.families = families
         self.connections: set[HttpConnection] = set()
         self._server: asyncio.Server | None = None
 
@@ -46,6 +59,16 @@ class HttpServer:
         self._server = await self.loop.create_server(
             partial(HttpConnection, self), sock=bound, backlog=BACKLOG
         )
+
+    def route_of(self, path: str) -> Route:
+        """Raises `BadRequest` where there is none."""
+        route = self.routes.get(path)
+        if route is not None:
+            return route
+        for beginning, family in self.families.items():
+            if path.startswith(beginning):
+                return partial(family, path.removeprefix(beginning))
+        raise BadRequest(404, f"there are {', '.join(sorted([*self.routes, *self.families]))}")
 
     def close(self) -> None:
         if self._server is not None:
@@ -102,10 +125,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _serve(self, head: bytes) -> None:
         try:
-            route = self._server.routes.get(path_of(head))
-            if route is None:
-                raise BadRequest(404, f"there are {', '.join(sorted(self._server.routes))}")
-            route(self._answer)
+            self._server.route_of(path_of(head))(self._answer)
         except BadRequest as error:
             self._answer(_trouble(error.status, str(error)))
         except Exception:  # logged, and ends one connection
@@ -139,6 +159,8 @@ def _encoded(page: HttpPage) -> bytes:
         f"Content-Length: {len(page.body)}",
         "Cache-Control: no-store",
         "X-Content-Type-Options: nosniff",
+        "Referrer-Policy: no-referrer",
+        f"Content-Security-Policy: {page.policy}",
         "Connection: close",
         *(("Allow: GET",) if page.status == HTTPStatus.METHOD_NOT_ALLOWED else ()),
         "",

@@ -62,6 +62,10 @@ class Trimming:
         self.failed_count = 0
         self._troubles = LastingTroubles()
 
+    def table_ends(self, topic_id: bytes) -> Mapping[int, int]:
+        """Where a topic's table ends, by partition, as trimming last read it."""
+        return self._tables.pointed_ends(topic_id)
+
     async def run(self) -> None:
         runner = self._log.runner
         while True:

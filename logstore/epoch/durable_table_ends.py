@@ -86,6 +86,11 @@ class DurableTableEnds:
         await self._mark(runner, marks, held.verified, rows.keys())
         return TableRead(self._ends(), self._troubles, min(wall_ms, now_ms))
 
+    def pointed_ends(self, topic_id: bytes) -> Mapping[int, int]:
+        """Where a topic's table ends by its table pointer, by partition, as last read."""
+        known = self._known.get(topic_id)
+        return {} if known is None else known.row.ends
+
     def _is_recent(self, now_s: float) -> bool:
         if self._looked_at_s is None:
             return False

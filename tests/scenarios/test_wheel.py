@@ -187,11 +187,10 @@ def test_with_extras_a_broker_shows_metrics_and_buckets_are_known(
     installed = Installed.of(wheel, tmp_path / "venv", "[broker,s3]")
     installed.python("import logstore.objects.s3, logstore.registry.dynamodb.client")
     door = f"127.0.0.1:{free_port()}"
-    with (
-        installed.broker(tmp_path / "log", "--http", door),
-        urllib.request.urlopen(f"http://{door}/metrics", timeout=LIMIT_S) as answer,
-    ):
-        assert b"logstore_" in answer.read()
+    with installed.broker(tmp_path / "log", "--http", door):
+        for page in ("metrics", "console", "console.js"):
+            with urllib.request.urlopen(f"http://{door}/{page}", timeout=LIMIT_S) as answer:
+                assert b"logstore" in answer.read()
     installed.write(tmp_path / "log")
     assert installed.python(READ, str(tmp_path / "log")).strip() == ROWS
 

@@ -1,4 +1,4 @@
-"""promtool, Prometheus's own checker of rules: Debian's, unpacked outside the checkout."""
+"""Prometheus and promtool, its checker of rules: Debian's, unpacked outside the checkout."""
 
 import shutil
 import subprocess
@@ -27,14 +27,18 @@ def why_no_promtool() -> str | None:
 
 def promtool(*arguments: object, within: Path) -> str:
     """Its output in the folder `within`. Raises `AssertionError` with it where it fails."""
-    program = shutil.which("promtool") or str(_folder() / "usr" / "bin" / "promtool")
-    command = [program, *map(str, arguments)]
+    command = [program("promtool"), *map(str, arguments)]
     done = subprocess.run(
         command, cwd=within, check=False, capture_output=True, text=True, timeout=INSTALL_S
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     return said
+
+
+def program(name: str) -> str:
+    """The path of one of the package's programs."""
+    return shutil.which(name) or str(_folder() / "usr" / "bin" / name)
 
 
 def _folder() -> Path:

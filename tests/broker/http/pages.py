@@ -16,6 +16,7 @@ from broker.network.listeners import Listener, bind, parse_address
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.trim_task import Trimming
 from logstore.config.broker import BrokerSettings
+from logstore.epoch.table_queries import VerifiedEnds
 from logstore.objects.metered import StoreCounts
 from logstore.wiring.open import PortTimes
 from tests.broker.running import DEADLINE_S, Running
@@ -70,6 +71,13 @@ def scrape(port: int) -> Scraped:
     return Scraped(answered.body)
 
 
+class NewTables(NoTables):
+    """Tables that held nothing a grace ago."""
+
+    async def held(self, marks: Mapping[bytes, int], grace_ms: int, now_ms: int) -> VerifiedEnds:
+        return VerifiedEnds({}, [], {})
+
+
 class Pages:
     """A running broker's door; `watch` tells it of the broker."""
 
@@ -80,6 +88,7 @@ class Pages:
         self.times = PortTimes()
         self.stop = asyncio.Event()
         self.controller: Controller
+        self.trimming: Trimming
         self.listener: Listener = bind(parse_address("127.0.0.1:0"), None, "--http")
         self.door: HttpApp = running.wait_for(self._open())
 
@@ -97,12 +106,13 @@ class Pages:
 
     def _watch(self) -> None:
         log, runner = self.running.log, self.running.log.runner
+        self.trimming = Trimming(log, self.settings, lambda: False, NewTables())
         self.controller = Controller(log, ControllerSettings.of(self.settings), NoPeers())
         self.door.watch(
             broker=self.running.broker,
             controller=self.controller,
             peers=TcpPeers(runner.clock, runner.rng),
-            trimming=Trimming(log, self.settings, lambda: False, NoTables()),
+            trimming=self.trimming,
             counts=self.counts,
             times=self.times,
             stop=self.stop,

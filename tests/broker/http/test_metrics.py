@@ -12,6 +12,7 @@ from broker.http.catalogue import METRICS, PROCESS, MetricKind
 from broker.http.label_names import LABEL_CHARACTERS_MAX, OTHER
 from logstore.errors import OutcomeUnknown, Retryable, Throttled
 from logstore.formats.segment import ENTRY_BYTES, HEADER_BYTES
+from logstore.formats.table_row import TABLE, TableRow
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from tests.broker.group_calls import SETTINGS, commit, join, leave, prepare
@@ -60,6 +61,7 @@ def test_what_is_exposed_is_what_is_listed(pages: Pages, client: Connection) -> 
     pages.times.registry.add("update", None, 0.1)
     pages.controller.takeovers.ended("its broker is dead", (0, 1, 2, 3))
     produce(client, "no-such-topic", batch_of(b"v"))
+    point_to_table(pages, "exposed", 0)
     found = scrape(pages.port)
 
     assert found.kinds == {name: kind for name, (kind, _, _) in listed().items()}
@@ -68,6 +70,29 @@ def test_what_is_exposed_is_what_is_listed(pages: Pages, client: Connection) -> 
         assert found.samples.get(sample), f"no sample of {metric.name}"
         for labels in found.samples[sample]:
             assert {name for name, _ in labels} == set(metric.labels)
+
+
+def point_to_table(pages: Pages, topic: str, end: int) -> None:
+    """A table that holds partition 0 up to `end`, as trimming reads it."""
+    running = pages.running
+    row = TableRow(version=1, ends={0: end}).row()
+    topic_id = running.log.topics[topic].topic_id
+    running.wait_for(running.log.runner.registry.put_if(TABLE, topic_id.hex(), row))
+    running.wait_for(pages.trimming.trim_once())
+
+
+def test_offsets_wait_for_a_table_from_its_end_on(pages: Pages, client: Connection) -> None:
+    pages.running.create_topic("tabled", 2)
+    pages.running.create_topic("without-a-table")
+    for topic, partition in (("tabled", 0), ("tabled", 0), ("tabled", 1), ("without-a-table", 0)):
+        produce(client, topic, batch_of(b"a", b"b"), partition=partition)
+    point_to_table(pages, "tabled", 3)
+    found = scrape(pages.port)
+    waiting = found.values("logstore_table_wait_offsets", "topic")
+    assert waiting["tabled"] == 1 + 2
+    assert "without-a-table" not in waiting
+    assert found.values("logstore_table_wait_seconds", "topic")["tabled"] == 0
+    assert scrape(pages.port).values("logstore_table_wait_seconds", "topic")["tabled"] > 0
 
 
 def test_requests_are_counted_by_api_with_how_long_they_took(

@@ -1,0 +1,83 @@
+"""A browser without a window: Debian's Chromium, led by playwright-core, both outside the checkout.
+
+`look` opens a page, takes steps on it, and gives what a reader of the page sees.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.servers.child import cache_folder, install_once, is_installed
+
+INSTALL_S = 300.0
+LOOK_S = 90.0
+DRIVER = "playwright-core@1.65.1"
+PACKAGE = "chromium"
+LEAD = Path(__file__).with_name("look.cjs")
+
+
+@cache
+def why_no_chromium() -> str | None:
+    """None if it can be run here, else what is missing, in one line."""
+    if is_installed(_folder()):
+        return None
+    missing = [one for one in ("node", "npm", "apt-get", "dpkg-deb") if shutil.which(one) is None]
+    if missing:
+        return f"a browser is fetched as Debian's package, led by Node.js: no {missing[0]} here"
+    try:
+        install_once(_folder(), _install)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"apt-get or npm could not fetch {PACKAGE} and {DRIVER}: {error}"
+    return None
+
+
+def look(url: str, steps: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    """What `look.cjs` says after `steps`, which it describes. Raises `AssertionError` with its
+    words where it fails."""
+    folder = _folder()
+    libraries = folder / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
+    asked = {
+        "url": url,
+        "steps": steps,
+        "driver": str(folder / "node_modules" / "playwright-core"),
+        "program": str(folder / "usr" / "lib" / "chromium" / "chromium"),
+        "libraries": f"{libraries}:{libraries}/pulseaudio",
+    }
+    done = subprocess.run(
+        ["node", str(LEAD)],
+        input=json.dumps(asked),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=LOOK_S,
+    )
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+def _folder() -> Path:
+    return cache_folder("chromium")
+
+
+def _install() -> None:
+    """Its libraries too, as far as they are not installed here; nothing is installed itself."""
+    folder = _folder()
+    (folder / "partial").mkdir(exist_ok=True)
+    for command in (
+        ["npm", "install", "--silent", "--ignore-scripts", "--prefix", str(folder), DRIVER],
+        [
+            *("apt-get", "install", "--yes", "--no-install-recommends", "--download-only"),
+            *("-o", f"Dir::Cache::archives={folder}", PACKAGE),
+        ],
+    ):
+        subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
+    for package in folder.glob("*.deb"):
+        unpack = ["dpkg-deb", "-x", str(package), str(folder)]
+        subprocess.run(unpack, check=True, capture_output=True, timeout=INSTALL_S)
+        package.unlink()
