@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.child import cache_folder, install_once, is_installed
+from tests.servers.debian_package import INSTALL_S, unpack, why_no_packages
 
-INSTALL_S = 300.0
 LOOK_S = 90.0
 DRIVER = "playwright-core@1.65.1"
 PACKAGE = "chromium"
@@ -26,9 +26,9 @@ def why_no_chromium() -> str | None:
     """None if it can be run here, else what is missing, in one line."""
     if is_installed(_folder()):
         return None
-    missing = [one for one in ("node", "npm", "apt-get", "dpkg-deb") if shutil.which(one) is None]
-    if missing:
-        return f"a browser is fetched as Debian's package, led by Node.js: no {missing[0]} here"
+    missing = [f"no {one} here" for one in ("node", "npm") if shutil.which(one) is None]
+    if reason := why_no_packages() or next(iter(missing), None):
+        return f"a browser is fetched as Debian's package, led by Node.js: {reason}"
     try:
         install_once(_folder(), _install)
     except (OSError, subprocess.SubprocessError) as error:
@@ -68,16 +68,6 @@ def _folder() -> Path:
 def _install() -> None:
     """Its libraries too, as far as they are not installed here; nothing is installed itself."""
     folder = _folder()
-    (folder / "partial").mkdir(exist_ok=True)
-    for command in (
-        ["npm", "install", "--silent", "--ignore-scripts", "--prefix", str(folder), DRIVER],
-        [
-            *("apt-get", "install", "--yes", "--no-install-recommends", "--download-only"),
-            *("-o", f"Dir::Cache::archives={folder}", PACKAGE),
-        ],
-    ):
-        subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
-    for package in folder.glob("*.deb"):
-        unpack = ["dpkg-deb", "-x", str(package), str(folder)]
-        subprocess.run(unpack, check=True, capture_output=True, timeout=INSTALL_S)
-        package.unlink()
+    driver = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", str(folder), DRIVER]
+    subprocess.run(driver, check=True, capture_output=True, timeout=INSTALL_S)
+    unpack(PACKAGE, folder, with_libraries=True)

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from tests.servers.child import cache_folder, install_once, is_installed
+from tests.servers.debian_package import INSTALL_S, unpack, why_no_packages
 
-INSTALL_S = 300.0
 PACKAGE = "prometheus"
 
 
@@ -16,7 +16,7 @@ def why_no_promtool() -> str | None:
     """None if it can be run here, else what is missing, in one line."""
     if shutil.which("promtool") is not None or is_installed(_folder()):
         return None
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+    if why_no_packages():
         return "promtool comes with Prometheus: install that (Debian: apt-get install prometheus)"
     try:
         install_once(_folder(), _install)
@@ -46,9 +46,4 @@ def _folder() -> Path:
 
 
 def _install() -> None:
-    folder = _folder()
-    download = ["apt-get", "download", PACKAGE]
-    subprocess.run(download, cwd=folder, check=True, capture_output=True, timeout=INSTALL_S)
-    (package,) = folder.glob(f"{PACKAGE}_*.deb")
-    unpack = ["dpkg-deb", "-x", str(package), str(folder)]
-    subprocess.run(unpack, check=True, capture_output=True, timeout=INSTALL_S)
+    unpack(PACKAGE, _folder(), with_libraries=False)
