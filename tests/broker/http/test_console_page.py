@@ -24,6 +24,9 @@ pytestmark = [
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 EVERY_MS = 5_000
+SESSION_MS = 1_800_000
+"""The member is to be there for all of the tests, and sends nothing more."""
+
 UNKNOWN = "\N{EN DASH}"
 RATES: Mapping[str, object] = {"until": ["#request-note", "Rates and means"]}
 FIRST: list[Mapping[str, object]] = [
@@ -57,7 +60,7 @@ def shared() -> Iterator[Running]:
             commit(client, "readers", 0, "a-topic", partition=2)
         port = running.listener.port
         with Connection.open("127.0.0.1", port, DEADLINE_S, client_id=HOSTILE) as named:
-            join(named, HOSTILE)
+            join(named, HOSTILE, session_ms=SESSION_MS)
             yield running
 
 
