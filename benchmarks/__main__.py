@@ -42,6 +42,7 @@ CASES = (
         "clean",
         "clean_runs",
         "clean_day",
+        "clean_keys",
         "clean_beside",
     ),
     *("spark_plan", "history_fetch", "freshness"),
