@@ -24,7 +24,7 @@ VICTIM = 3
 SLOW_S = 4
 FEW_SEGMENTS, MANY_SEGMENTS = 20, 80
 FEW_ENTRIES = 2
-WRITE_S = 240.0
+WRITE_S = 420.0
 LATE = 3
 """Segments before the end of a chain: those of the puts under way are behind it."""
 HEADER_BIT_AT, BATCH_BYTE_AT = 50, 200
