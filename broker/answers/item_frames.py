@@ -14,6 +14,7 @@ from logstore.wire.primitives import Buffer, encode_varint
 
 COUNT_BYTES = 4
 """Of an array that is not flexible."""
+REFUSED_MAX = 1_000
 
 RUN_BYTES = 64 * 1024
 """Items are joined up to this size: freeing 60,000 of them at once takes milliseconds."""
@@ -29,6 +30,8 @@ class ItemFrame:
         self._runs: list[bytes] = []
         self._run = bytearray()
         self._count = 0
+        self.refused: list[Any] = []
+        """The first items with an error code, to be counted: they are kept, so not many."""
         self._head = (correlation_id, api, version)
         self.response, self._field = response, field
         """Its other fields may change until `buffers`, if they keep their sizes."""
@@ -48,6 +51,8 @@ class ItemFrame:
             self._run.clear()
         self._count += 1
         self.byte_count += len(encoded)
+        if getattr(item, "error_code", 0) and len(self.refused) < REFUSED_MAX:
+            self.refused.append(item)
 
     def buffers(self) -> list[Buffer]:
         """The whole frame, its size included."""

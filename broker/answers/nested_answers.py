@@ -22,4 +22,6 @@ def answer_nested(call: Call, response: Any, path: Sequence[str]) -> Slices[None
 
 def answer_items(call: Call, frame: ItemFrame) -> None:
     call.say_throttle(frame.response)
-    call.answer_bytes(frame.buffers())
+    buffers = frame.buffers()  # without its items in the response
+    call.note_errors([frame.response, *frame.refused])
+    call.answer_bytes(buffers)

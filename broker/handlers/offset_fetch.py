@@ -151,6 +151,7 @@ class _OffsetFetch:
         call.say_throttle(response)
         head = (call.correlation_id, call.api, call.version)
         buffers = yield from nested_frame(*head, response, path)
+        call.note_errors(response)
         self._leave(lambda: call.answer_bytes(buffers))
         yield from self._free(response, groups)
 

@@ -1,8 +1,7 @@
 """Error codes in responses, by API: of the response itself, and of each item in its arrays.
 
 The arrays of a response are found by its fields, so a new API is counted without a line here. Not
-looked at are answers that are encoded item by item: those of Metadata, FindCoordinator (from
-version 4 on), OffsetFetch, DescribeGroups, DescribeConfigs, AlterConfigs, IncrementalAlterConfigs.
+looked at are answers of Metadata, which are encoded topic by topic and kept encoded.
 """
 
 from collections import Counter

@@ -15,11 +15,21 @@ from logstore.formats.segment import ENTRY_BYTES, HEADER_BYTES
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.api_versions import ApiVersionsRequest
+from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.group_calls import SETTINGS, commit, join, leave, prepare
 from tests.broker.http.pages import Pages, ask, pages_of, scrape
-from tests.broker.running import API_VERSIONS, Running, batch_of, fetch, produce, running_broker
+from tests.broker.running import (
+    API_VERSIONS,
+    FIND_COORDINATOR,
+    Running,
+    batch_of,
+    fetch,
+    produce,
+    running_broker,
+)
 from tests.broker.staging import adopt, staging
 
+TRANSACTION = 1
 LIST = Path(__file__).parents[3] / "docs/operations/metrics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) ?\| (.+) \|$", re.MULTILINE)
 LAG, COMMITTED = "logstore_group_lag_records", "logstore_group_committed_offset"
@@ -193,7 +203,10 @@ def test_errors_are_counted_by_api_and_code_for_each_partition(
 
     def counts() -> list[float]:
         found = scrape(pages.port).samples[name]
-        places = [("Produce", unknown), ("Fetch", unknown), ("Fetch", beyond), ("OffsetFetch", "")]
+        places = [
+            *(("Produce", unknown), ("Fetch", unknown), ("Fetch", beyond), ("OffsetFetch", "")),
+            ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
+        ]
         return [found.get(frozenset({("api", api), ("code", code)}), 0.0) for api, code in places]
 
     damaged = {("api", "Fetch"), ("code", "CORRUPT_MESSAGE")}
@@ -206,7 +219,8 @@ def test_errors_are_counted_by_api_and_code_for_each_partition(
     fetch(client, "no-such-topic")
     fetch(client, "mistaken", offset=99)
     fetch(client, "mistaken")
-    assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, 1, 1, 0]
+    client.call(FIND_COORDINATOR, FindCoordinatorRequest("", TRANSACTION, ["a", "b"]), 4)
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, 1, 1, 0, 2]
 
 
 def test_traffic_of_a_topic_is_what_producers_sent_and_consumers_got(

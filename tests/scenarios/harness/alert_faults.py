@@ -1,7 +1,10 @@
 """For each alert the fault that it is there for, on a stage of real brokers, and its end."""
 
+import json
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -10,7 +13,6 @@ from dataclasses import dataclass
 import psutil
 from confluent_kafka import Consumer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
-from deltalake import DeltaTable
 
 from logstore.formats.segment import decode_header
 from logstore.history.names import TABLES
@@ -21,13 +23,21 @@ from tests.servers.locked_moto import ENVIRONMENT
 VICTIM = 3
 SLOW_S = 4
 FEW_SEGMENTS, MANY_SEGMENTS = 20, 80
-WRITE_S = 240.0
+FEW_ENTRIES = 2
+WRITE_S = 420.0
 LATE = 3
 """Segments before the end of a chain: those of the puts under way are behind it."""
 HEADER_BIT_AT, BATCH_BYTE_AT = 50, 200
 LOOK_S = 0.5
 TAIL = -2_000 - 600
 """librdkafka's form of an offset: so many records before the end."""
+SET_S = 120.0
+SET_APPEND_ONLY = """
+import json, sys
+from deltalake import DeltaTable
+table = DeltaTable(sys.argv[1], storage_options=json.loads(sys.argv[2]))
+table.alter.set_table_properties({"delta.appendOnly": sys.argv[3]})
+"""
 EPOCH = re.compile(r" epoch (\d+) listening on ")
 FROZEN_PART = 0.75
 
@@ -160,14 +170,10 @@ def table_log_damaged(stage: AlertStage) -> Iterator[None]:
 @contextmanager
 def table_may_lose_no_rows(stage: AlertStage) -> Iterator[None]:
     """Its owner forbids what key compaction has to do."""
-    (root, options) = _table(stage, KEYED)
-    DeltaTable(root, storage_options=options).alter.set_table_properties(
-        {"delta.appendOnly": "true"}
-    )
+    _entries(stage, KEYED)
+    _set_append_only(stage, KEYED, "true")
     yield
-    DeltaTable(root, storage_options=options).alter.set_table_properties(
-        {"delta.appendOnly": "false"}
-    )
+    _set_append_only(stage, KEYED, "false")
 
 
 DRILLS = (
@@ -236,11 +242,22 @@ def _chain_of(stage: AlertStage, number: int) -> list[str]:
 
 
 def _entries(stage: AlertStage, topic: str) -> list[str]:
+    """Keys of the entries of a topic's table, once it has some: a compaction has run."""
     prefix = f"{TABLES}/{_topic_id(stage, topic)}/_delta_log/"
-    return [key for key in stage.keys(prefix) if key.endswith(".json")]
+    clock = SystemClock()
+    deadline_s = clock.monotonic_s() + WRITE_S
+    while True:
+        entries = [key for key in stage.keys(prefix) if key.endswith(".json")]
+        if len(entries) >= FEW_ENTRIES:
+            return entries
+        assert clock.monotonic_s() < deadline_s, f"no table is written: {topic}"
+        blocking_sleep_s(LOOK_S)
 
 
-def _table(stage: AlertStage, topic: str) -> tuple[str, dict[str, str]]:
+def _set_append_only(stage: AlertStage, topic: str, value: str) -> None:
+    """By a process of its own: delta-rs waits for the server, which is in this one, with the
+    interpreter locked.
+    """
     options = {
         "AWS_ENDPOINT_URL": stage.endpoint,
         "AWS_ACCESS_KEY_ID": ENVIRONMENT["AWS_ACCESS_KEY_ID"],
@@ -249,7 +266,9 @@ def _table(stage: AlertStage, topic: str) -> tuple[str, dict[str, str]]:
         "AWS_ALLOW_HTTP": "true",
         "conditional_put": "etag",
     }
-    return f"{stage.location.url}/{TABLES}/{_topic_id(stage, topic)}", options
+    root = f"{stage.location.url}/{TABLES}/{_topic_id(stage, topic)}"
+    command = [sys.executable, "-c", SET_APPEND_ONLY, root, json.dumps(options), value]
+    subprocess.run(command, check=True, timeout=SET_S)
 
 
 def _topic_id(stage: AlertStage, topic: str) -> str:
