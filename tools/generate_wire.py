@@ -34,7 +34,7 @@ class Api(NamedTuple):
 APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions our client sends
     Api(0, "produce", range(3, 14), (11,)),
     Api(1, "fetch", range(4, 19), (12,)),
-    Api(2, "list_offsets", range(1, 11), (10,)),
+    Api(2, "list_offsets", range(1, 12), (10,)),  # version 11: of 4.2
     Api(3, "metadata", range(14), (13,)),
     Api(8, "offset_commit", range(2, 10), (9,)),
     Api(9, "offset_fetch", range(1, 10), (9,)),

@@ -16,6 +16,8 @@ from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    CorruptBatch,
+    Reason,
     check_batch,
     with_max_timestamp,
 )
@@ -42,7 +44,7 @@ def check_produced(
     if not records:
         raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
     size = len(records)
-    header = check_batch(records, 0, size)
+    header = _checked(records, size)
     if header.batch_length + LENGTH_END != size:
         raise Refuse(
             ErrorCode.INVALID_RECORD,
@@ -73,6 +75,25 @@ def check_produced(
     if largest != header.max_timestamp and not rules.stamps_append_time:
         return with_max_timestamp(records, largest)
     return records, header
+
+
+def check_base(header: BatchHeader) -> None:
+    """Of a batch that a client sent, as Kafka does; those that a sink staged have bases."""
+    if header.base_offset:
+        raise Refuse(
+            ErrorCode.INVALID_RECORD,
+            f"offsets of a produced batch begin at 0: base_offset={header.base_offset}",
+        )
+
+
+def _checked(records: memoryview, size: int) -> BatchHeader:
+    """A batch that is cut off is no batch to Kafka, and no corrupt one."""
+    try:
+        return check_batch(records, 0, size)
+    except CorruptBatch as error:
+        if error.reason is Reason.TRUNCATED:
+            raise Refuse(ErrorCode.INVALID_RECORD, str(error)) from error
+        raise
 
 
 def _refuse_bits(attributes: int) -> None:

@@ -20,8 +20,8 @@ def coordinator_for(
 ) -> Coordinator | ErrorCode:
     """The group's coordinator, loaded, or why there is none for this client.
 
-    The group with an empty name is known to requests about offsets alone (`may_be_nameless`): old
-    clients commit to it, without being members.
+    The group with an empty name has no members: old clients commit to it. It is known to requests
+    about offsets, and to those that describe or delete groups (`may_be_nameless`).
     """
     if not broker.allows(call, operation, ResourceKind.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -183,6 +183,8 @@ def _configs(asked: CreatableTopic, defaults: Mapping[str, str]) -> dict[str, st
     for config in asked.configs:
         if config.name in given:
             raise Refuse(ErrorCode.INVALID_CONFIG, f"configuration named twice: {config.name}")
+        if config.value is None:
+            raise Refuse(ErrorCode.INVALID_CONFIG, f"configuration without a value: {config.name}")
         given[config.name] = config.value
     return check_topic_configs(given, defaults)
 

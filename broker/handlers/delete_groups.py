@@ -26,7 +26,9 @@ def _delete(broker: Services, call: Call, request: DeleteGroupsRequest) -> Slice
     for group_id in dict.fromkeys(request.groups_names or ()):
         result = DeletableGroupResult(group_id)
         results.append(result)
-        coordinator = coordinator_for(broker, call, group_id, Operation.DELETE)
+        coordinator = coordinator_for(
+            broker, call, group_id, Operation.DELETE, may_be_nameless=True
+        )
         if isinstance(coordinator, ErrorCode):
             result.error_code = coordinator
         else:

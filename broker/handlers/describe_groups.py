@@ -23,7 +23,10 @@ from logstore.wire.messages.describe_groups import (
 )
 
 NOT_FOUND_FROM = 6
-GROUP_OPERATIONS = (Operation.READ, Operation.DELETE, Operation.DESCRIBE)
+GROUP_OPERATIONS = (
+    *(Operation.READ, Operation.DELETE, Operation.DESCRIBE),
+    *(Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS),
+)
 
 
 def handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
@@ -54,7 +57,7 @@ def _answer(broker: Services, call: Call, request: DescribeGroupsRequest) -> Sli
 
 
 def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:
-    coordinator = coordinator_for(broker, call, group_id, Operation.DESCRIBE)
+    coordinator = coordinator_for(broker, call, group_id, Operation.DESCRIBE, may_be_nameless=True)
     if isinstance(coordinator, ErrorCode):
         return DescribedGroup(coordinator, None, group_id)
     description = describe(coordinator.states.get(group_id))

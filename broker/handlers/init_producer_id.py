@@ -25,6 +25,8 @@ def _refusal(broker: Services, call: Call, request: InitProducerIdRequest) -> Er
     transaction = request.transactional_id
     if transaction == "":
         return ErrorCode.INVALID_REQUEST
+    if (request.producer_id < 0) != (request.producer_epoch < 0):
+        return ErrorCode.INVALID_REQUEST
     if transaction is not None:
         if not broker.allows(call, Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transaction):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -1,10 +1,11 @@
-"""ListOffsets, versions 1 to 10: where a partition begins and ends, and offsets by time.
+"""ListOffsets, versions 1 to 11: where a partition begins and ends, and offsets by time.
 
     -1  latest: the high watermark, for read_committed the last stable offset
     -2  earliest, in whatever tier
     -3  the record with the largest timestamp (7)
     -4  earliest local (8): the first offset that lies in segments
     -5  latest tiered (9): the last offset that the topic's table is known to hold, -1 without one
+    -6  earliest pending upload (11): the first offset that the table does not hold, -1 without one
     >=0 the first record at or after that time, found inside its batch
 
 Kafka's tiers are brokers' disks and remote storage; ours are segments and the table, both in the
@@ -40,10 +41,17 @@ from logstore.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING = -1, -2, -3, -4, -5, -6
+KNOWN_FROM = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    PENDING: 11,
+}
 READ_COMMITTED = 1
-NO_TIME = -1
+NO_TIME = NOT_FOUND = -1
 PATH = ("topics", "partitions")
 READS_MAX = 5
 """Log start goes up once a minute or by request: it does not overtake five look-ups in a row."""
@@ -192,6 +200,9 @@ async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) ->
         offset = await log.begin_of_segments(leader)
     elif timestamp == LATEST_TIERED:
         offset = (await log.table_end(leader) or 0) - 1
+    elif timestamp == PENDING:
+        end = await log.table_end(leader)
+        offset = NOT_FOUND if end is None else max(end, leader.log_start)
     else:
         return await find_by_time(log, leader, timestamp, up_to)
     return FoundRecord(offset, NO_TIME, epoch_at(leader, offset))

@@ -30,7 +30,9 @@ def handle(broker: Services, call: Call, request: OffsetDeleteRequest) -> None:
 
 
 def _delete(broker: Services, call: Call, request: OffsetDeleteRequest) -> Slices[None]:
-    coordinator = coordinator_for(broker, call, request.group_id, Operation.DELETE)
+    coordinator = coordinator_for(
+        broker, call, request.group_id, Operation.DELETE, may_be_nameless=True
+    )
     if isinstance(coordinator, ErrorCode):
         call.answer(OffsetDeleteResponse(coordinator, 0, []))
         return
@@ -73,8 +75,11 @@ def _check(
 ) -> Slices[dict[Place, ErrorCode]]:
     codes: dict[Place, ErrorCode] = {}
     for topic in request.topics or ():
-        is_allowed = broker.allows(call, Operation.READ, ResourceKind.TOPIC, topic.name)
-        code = ErrorCode.NONE if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        code = ErrorCode.NONE
+        if not broker.allows(call, Operation.READ, ResourceKind.TOPIC, topic.name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic.name not in broker.log.topics:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for one in topic.partitions or ():
             codes[topic.name, one.partition_index] = code
             yield

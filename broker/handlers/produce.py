@@ -22,7 +22,7 @@ Not done: transactions (INVALID_TXN_STATE).
 from collections.abc import Iterator
 from functools import partial
 
-from broker.answers.batch_checks import NO_BATCH, check_produced
+from broker.answers.batch_checks import NO_BATCH, check_base, check_produced
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import check_not_sealed
 from broker.answers.leaders import hint_of
@@ -357,6 +357,7 @@ def _append(
             if not isinstance(records, memoryview):
                 raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
             records, header = check_produced(records, rules, checks, version=version, now_ms=now_ms)
+            check_base(header)
             base, time_ms, seq = leader.append(records, header, append_ms)
         except NotLeading:
             outcomes.append(_not_led(broker, call, topic, index))

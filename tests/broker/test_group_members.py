@@ -205,7 +205,7 @@ def test_allowed_operations_on_a_group_are_in_the_response_if_requested(client: 
     request = DescribeGroupsRequest(["bits"], include_authorized_operations=True)
     (found,) = client.call(DESCRIBE_GROUPS, request, 6).groups
 
-    assert found.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8
+    assert found.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 @pytest.mark.parametrize("version", range(7))

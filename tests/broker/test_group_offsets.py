@@ -9,6 +9,7 @@ from broker.groups.coordinator import Coordinator
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
+from logstore.wire.messages.describe_groups import DescribeGroupsRequest
 from logstore.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -28,6 +29,7 @@ from logstore.wire.messages.offset_fetch import (
 )
 from tests.broker.group_calls import (
     DELETE_GROUPS,
+    DESCRIBE_GROUPS,
     OFFSET_COMMIT,
     OFFSET_DELETE,
     OFFSET_FETCH,
@@ -224,19 +226,27 @@ def test_a_store_that_hangs_is_reported_as_no_coordinator() -> None:
 def test_every_version_deletes_groups(client: Connection, version: int) -> None:
     commit(client, f"gone-{version}", 1)
     member_id = member_of(client, f"alive-{version}")
-    names = [f"gone-{version}", f"alive-{version}", "unknown", ""]
+    names = [f"gone-{version}", f"alive-{version}", "unknown"]
     results = client.call(DELETE_GROUPS, DeleteGroupsRequest(names), version).results
 
     assert [result.error_code for result in results] == [
         0,
         ErrorCode.NON_EMPTY_GROUP,
         ErrorCode.GROUP_ID_NOT_FOUND,
-        ErrorCode.INVALID_GROUP_ID,
     ]
     assert fetch_offset(client, f"gone-{version}") == -1
     leave(client, f"alive-{version}", (member_id, None))
     again = DeleteGroupsRequest([f"alive-{version}"])
     assert client.call(DELETE_GROUPS, again, version).results[0].error_code == 0
+
+
+def test_the_group_with_an_empty_name_is_described_and_deleted(client: Connection) -> None:
+    commit(client, "", 1)
+    described = client.call(DESCRIBE_GROUPS, DescribeGroupsRequest([""]), 6).groups[0]
+    assert (described.error_code, described.group_state) == (0, "Empty")
+    for expected in (0, ErrorCode.GROUP_ID_NOT_FOUND):
+        (result,) = client.call(DELETE_GROUPS, DeleteGroupsRequest([""]), 2).results
+        assert result.error_code == expected
 
 
 def test_offsets_are_deleted_one_by_one(client: Connection) -> None:

@@ -13,7 +13,7 @@ APIS = (
     # key, module, name, versions served: first, last, flexible; versions sent
     (0, "produce", "Produce", 3, 13, 9, (11,)),
     (1, "fetch", "Fetch", 4, 18, 12, (12,)),
-    (2, "list_offsets", "ListOffsets", 1, 10, 6, (10,)),
+    (2, "list_offsets", "ListOffsets", 1, 11, 6, (10,)),
     (3, "metadata", "Metadata", 0, 13, 9, (13,)),
     (8, "offset_commit", "OffsetCommit", 2, 9, 8, (9,)),
     (9, "offset_fetch", "OffsetFetch", 1, 9, 6, (9,)),

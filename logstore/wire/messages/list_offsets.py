@@ -58,9 +58,9 @@ class ListOffsetsPartition(Message):
 
     def __init__(
         self,
-        partition_index: int = 0,  # v1-10
-        current_leader_epoch: int = -1,  # v4-10
-        timestamp: int = 0,  # v1-10
+        partition_index: int = 0,  # v1-11
+        current_leader_epoch: int = -1,  # v4-11
+        timestamp: int = 0,  # v1-11
     ) -> None:
         self.partition_index: int = partition_index
         self.current_leader_epoch: int = current_leader_epoch
@@ -72,8 +72,8 @@ class ListOffsetsTopic(Message):
 
     def __init__(
         self,
-        name: str = "",  # v1-10
-        partitions: list[ListOffsetsPartition] | None = None,  # v1-10
+        name: str = "",  # v1-11
+        partitions: list[ListOffsetsPartition] | None = None,  # v1-11
     ) -> None:
         self.name: str = name
         self.partitions: list[ListOffsetsPartition] = [] if partitions is None else partitions
@@ -84,10 +84,10 @@ class ListOffsetsRequest(Message):
 
     def __init__(
         self,
-        replica_id: int = 0,  # v1-10
-        isolation_level: int = 0,  # v2-10
-        topics: list[ListOffsetsTopic] | None = None,  # v1-10
-        timeout_ms: int = 0,  # v10-10
+        replica_id: int = 0,  # v1-11
+        isolation_level: int = 0,  # v2-11
+        topics: list[ListOffsetsTopic] | None = None,  # v1-11
+        timeout_ms: int = 0,  # v10-11
     ) -> None:
         self.replica_id: int = replica_id
         self.isolation_level: int = isolation_level
@@ -100,11 +100,11 @@ class ListOffsetsPartitionResponse(Message):
 
     def __init__(
         self,
-        partition_index: int = 0,  # v1-10
-        error_code: int = 0,  # v1-10
-        timestamp: int = -1,  # v1-10
-        offset: int = -1,  # v1-10
-        leader_epoch: int = -1,  # v4-10
+        partition_index: int = 0,  # v1-11
+        error_code: int = 0,  # v1-11
+        timestamp: int = -1,  # v1-11
+        offset: int = -1,  # v1-11
+        leader_epoch: int = -1,  # v4-11
     ) -> None:
         self.partition_index: int = partition_index
         self.error_code: int = error_code
@@ -118,8 +118,8 @@ class ListOffsetsTopicResponse(Message):
 
     def __init__(
         self,
-        name: str = "",  # v1-10
-        partitions: list[ListOffsetsPartitionResponse] | None = None,  # v1-10
+        name: str = "",  # v1-11
+        partitions: list[ListOffsetsPartitionResponse] | None = None,  # v1-11
     ) -> None:
         self.name: str = name
         self.partitions: list[ListOffsetsPartitionResponse] = [] if partitions is None else partitions
@@ -130,8 +130,8 @@ class ListOffsetsResponse(Message):
 
     def __init__(
         self,
-        throttle_time_ms: int = 0,  # v2-10
-        topics: list[ListOffsetsTopicResponse] | None = None,  # v1-10
+        throttle_time_ms: int = 0,  # v2-11
+        topics: list[ListOffsetsTopicResponse] | None = None,  # v1-11
     ) -> None:
         self.throttle_time_ms: int = throttle_time_ms
         self.topics: list[ListOffsetsTopicResponse] = [] if topics is None else topics
@@ -596,6 +596,7 @@ DECODE_REQUEST: dict[int, Decode[ListOffsetsRequest]] = {
     8: _decode_list_offsets_request_v6,
     9: _decode_list_offsets_request_v6,
     10: _decode_list_offsets_request_v10,
+    11: _decode_list_offsets_request_v10,
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListOffsetsRequest]] = {
@@ -617,4 +618,5 @@ ENCODE_RESPONSE: dict[int, Encode[ListOffsetsResponse]] = {
     8: _encode_list_offsets_response_v6,
     9: _encode_list_offsets_response_v6,
     10: _encode_list_offsets_response_v6,
+    11: _encode_list_offsets_response_v6,
 }

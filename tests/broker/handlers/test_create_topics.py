@@ -170,8 +170,9 @@ def test_an_assignment_to_this_broker_is_taken(running: Running, client: Connect
 def test_configs_are_kept_and_echoed_with_where_they_are_from() -> None:
     settings = {"log.retention.ms": "1000", "message.max.bytes": "2000000"}
     with running_broker(settings) as running, running.connect() as client:
-        given: dict[str, str | None] = {"retention.bytes": "5", "segment.ms": None}
-        (result,) = create(client, topic("configured", configs=given))
+        (null,) = create(client, topic("configured", configs={"segment.ms": None}))
+        assert null.error_code == ErrorCode.INVALID_CONFIG
+        (result,) = create(client, topic("configured", configs={"retention.bytes": "5"}))
         answer = {one.name: (one.value, one.config_source) for one in result.configs or ()}
 
         assert running.log.topics["configured"].configs == {"retention.bytes": "5"}

@@ -111,12 +111,13 @@ def test_read_committed_ends_at_the_last_stable_offset(client: Connection) -> No
 def test_ends_of_tiers(client: Connection) -> None:
     assert found(client, EARLIEST_LOCAL) == (0, -1)
     assert found(client, LATEST_TIERED) == (-1, -1)
+    assert found(client, PENDING, version=11) == (-1, -1)
 
 
 @pytest.mark.usefixtures("times")
 @pytest.mark.parametrize(
     ("timestamp", "version"),
-    [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_TIERED, 8), (PENDING, 10), (-99, 10)],
+    [(MAX_TIMESTAMP, 6), (EARLIEST_LOCAL, 7), (LATEST_TIERED, 8), (PENDING, 10), (-99, 11)],
 )
 def test_a_question_that_a_version_does_not_know_is_unsupported(
     client: Connection, timestamp: int, version: int
