@@ -105,12 +105,14 @@ CURES = {
 
 
 class Problem(NamedTuple):
-    """`where` is an object's key or a row; `chains` are the epochs to look at once more."""
+    """`where` is an object's key or a row, `which` names the part of it that is wrong if it has
+    several; `chains` are the epochs to look at once more."""
 
     what: ProblemKind
     where: str
     detail: str
     chains: tuple[int, ...]
+    which: str = ""
 
 
 class WrittenRange(NamedTuple):
@@ -218,20 +220,21 @@ def partition_problems(
             continue
         epoch_range = chain.epoch_ranges.get(EpochKey(topic_id, number, ref.leader_epoch))
         following = row.end_of(place)
-        text = f"leader_epoch={ref.leader_epoch} chain={ref.chain} start={ref.start}"
+        which = f"leader_epoch={ref.leader_epoch} chain={ref.chain}"
+        text = f"{which} start={ref.start}"
         if epoch_range is None:
             if following is not None and following != ref.start:
                 detail = (
                     "an epoch range without a leadership-begin entry is not empty: "
                     f"{text} end={following}"
                 )
-                yield Problem(ProblemKind.STRETCHES, where, detail, involved)
+                yield Problem(ProblemKind.STRETCHES, where, detail, involved, which)
         elif epoch_range.start != ref.start:
             detail = f"leadership-begin entry at another offset: {text} found={epoch_range.start}"
-            yield Problem(ProblemKind.STRETCHES, where, detail, involved)
+            yield Problem(ProblemKind.STRETCHES, where, detail, involved, which)
         elif following is not None and epoch_range.end != following:
             detail = f"epoch ranges do not meet: {text} end={epoch_range.end} next={following}"
-            yield Problem(ProblemKind.STRETCHES, where, detail, involved)
+            yield Problem(ProblemKind.STRETCHES, where, detail, involved, which)
 
 
 def take_problem(

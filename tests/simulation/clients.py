@@ -45,6 +45,8 @@ PRODUCER_ERRORS = {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRO
 class Batch:
     sent: Sent
     records: list[Record]
+    producer_id: int
+    """That it was sent with first: another would have it stored twice."""
     epoch: int
     sequence: int
     began_s: float
@@ -54,6 +56,7 @@ class Batch:
 class _Line:
     """What one partition gets from one producer, in order."""
 
+    producer_id: int
     epoch: int
     sequence: int
     has_gap: bool = False
@@ -124,7 +127,7 @@ class Producer(Client):
 
     def _line(self, partition: Partition) -> _Line:
         if partition not in self._lines:
-            self._lines[partition] = _Line(self._epoch, self._first_sequence)
+            self._lines[partition] = _Line(self._producer_id, self._epoch, self._first_sequence)
         return self._lines[partition]
 
     # Ids and epochs
@@ -155,14 +158,16 @@ class Producer(Client):
     async def _restart_line(self, line: _Line) -> None:
         await self._begin_epoch()
         line.has_gap = False
-        line.epoch, line.sequence = self._epoch, 0
+        line.producer_id, line.epoch, line.sequence = self._producer_id, self._epoch, 0
         for batch in line.unacked:
-            batch.epoch, batch.sequence = line.epoch, line.sequence
+            batch.producer_id, batch.epoch = line.producer_id, line.epoch
+            batch.sequence = line.sequence
             line.sequence += len(batch.records)
-        if not self._is_java:  # one id for all, so all begin again
+        if not self._is_java:  # one id for all, so all begin again that have nothing on its way
             for other in self._lines.values():
                 if other is not line and not other.unacked:
-                    other.epoch, other.sequence, other.has_gap = self._epoch, 0, False
+                    other.producer_id, other.epoch = self._producer_id, self._epoch
+                    other.sequence, other.has_gap = 0, False
 
     def _give_up(self, partition: Partition) -> None:
         """What is not acknowledged in time never will be; it may lie in the log all the same."""
@@ -173,7 +178,7 @@ class Producer(Client):
             self.world.seen["batches given up"] += len(line.unacked)
             line.unacked.clear()
             line.has_gap = self._is_idempotent
-            self.world.history.begin_anywhere(self._producer_id)
+            self.world.history.begin_anywhere(line.producer_id)
 
     # Requests
 
@@ -253,7 +258,7 @@ class Producer(Client):
             return encode_batch(batch.records)
         return encode_batch(
             batch.records,
-            producer_id=self._producer_id,
+            producer_id=batch.producer_id,
             producer_epoch=batch.epoch,
             base_sequence=batch.sequence,
         )
@@ -316,7 +321,9 @@ class Producer(Client):
             sender=self.name,
             timestamp_ms=timestamp,
         )
-        return Batch(sent, records, line.epoch, sequence, world.clock.monotonic_s())
+        return Batch(
+            sent, records, line.producer_id, line.epoch, sequence, world.clock.monotonic_s()
+        )
 
 
 async def crowd_in(client: Client, partition: Partition, count: int) -> None:

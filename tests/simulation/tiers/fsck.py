@@ -58,8 +58,12 @@ class Fsck:
             if done.done() and not done.cancelled():
                 done.exception()  # it may have failed just before: of no interest any more
             return
+        if not done.done():  # it takes too long for the operator
+            process.kill()
+            world.seen["fsck given up"] += 1
+            return
         try:
-            problems = done.result() if done.done() else ()
+            problems = done.result()
         except LogstoreError as error:
             world.seen[f"fsck ended by {type(error).__name__}"] += 1
             return
