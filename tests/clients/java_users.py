@@ -15,6 +15,8 @@ from tools.java import why_no_java
 POM = Path(__file__).with_suffix(".pom.xml")
 TOOLS = "org.apache.kafka.tools"
 INSTALL_S = 300.0
+TALKATIVE = "-Dorg.apache.logging.log4j.level=INFO"
+"""Of a program whose output is kept: what a report of a failure needs."""
 TOOL_S = 90.0
 
 
@@ -90,7 +92,7 @@ def changelog_command(program: str, *arguments: str) -> Sequence[str]:
 
     install_once(folder, compile_it)
     path = ":".join([str(folder), jars, *map(str, sorted(fetch_jars().glob("log4j-*.jar")))])
-    return [*java_with(), "-cp", path, "ChangelogUsers", program, *arguments]
+    return [*java_with(TALKATIVE), "-cp", path, "ChangelogUsers", program, *arguments]
 
 
 def _folder() -> Path:
