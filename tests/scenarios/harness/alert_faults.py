@@ -207,7 +207,7 @@ DRILLS = (
         ["LogstoreKeysNotCompacted"],
         "its owner makes a table append-only",
         table_may_lose_no_rows,
-        120,
+        40,
     ),
     AlertDrill(
         ["LogstoreTrimmingFails"], "an entry of a table's log is damaged", table_log_damaged, 15
