@@ -5,7 +5,9 @@ is answered as it was given, and that all of it can be deleted.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,18 +45,47 @@ module "log" {
 """
 """dev with what production has, and all options that moto knows: it is to be destroyed again."""
 
+ON_INSTANCES = """
+module "log" {
+  compute       = "ec2"
+  load_balancer = true
+}
+"""
+MADE = {
+    "fargate": ["module.compaction[0].aws_scheduler_schedule.this"],
+    "ec2": [
+        'module.brokers.aws_autoscaling_group.this["this"]',
+        'module.brokers.aws_ecs_capacity_provider.this["this"]',
+        'module.brokers.aws_lb_listener.this["this"]',
+    ],
+}
+"""Some of what each way of running brokers makes, in the module `log`."""
+
+
+def difference(change: Mapping[str, Any]) -> Mapping[str, tuple[Any, Any]]:
+    """What it would change: before and after, by attribute."""
+    before, after = change["before"] or {}, change["after"] or {}
+    return {
+        name: (before.get(name), after.get(name))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    }
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(4 * STEP_S)
 @needs_terraform
+@pytest.mark.parametrize("compute", MADE)
 def test_it_is_applied_and_planned_again_without_a_change_and_destroyed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compute: str
 ) -> None:
     endpoint = locked_moto()
     keep_attributes(monkeypatch)
     variables = {**ENVIRONMENT, "AWS_ENDPOINT_URL": endpoint}
     folder = copy_tree(tmp_path) / "environments" / "dev"
     (folder / "test_override.tf").write_text(OVERRIDE)
+    if compute == "ec2":
+        (folder / "with_instances_override.tf").write_text(ON_INSTANCES)
     (folder / "terraform.tfvars.json").write_text(json.dumps(VARIABLES))
 
     def run(*words: str) -> str:
@@ -63,11 +94,11 @@ def test_it_is_applied_and_planned_again_without_a_change_and_destroyed(
     init(folder)
     run("apply", "-auto-approve", "-input=false")
     made = run("state", "list").split()
-    assert "module.log.module.compaction[0].aws_scheduler_schedule.this" in made
+    assert {f"module.log.{address}" for address in MADE[compute]} <= set(made)
     run("plan", "-out=second", "-input=false")
     second = json.loads(run("show", "-json", "second"))
     changes = {
-        change["address"]: change["change"]
+        change["address"]: difference(change["change"])
         for change in second["resource_changes"]
         if change["change"]["actions"] not in (["no-op"], ["read"])
     }

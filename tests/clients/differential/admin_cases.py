@@ -25,6 +25,7 @@ from logstore.wire.messages import (
     list_transactions,
     metadata,
     unregister_broker,
+    update_features,
 )
 from tests.clients.differential.peer import METADATA, Peer, versions
 
@@ -33,6 +34,7 @@ ALTER_CONFIGS, ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 33, 34, 35
 ELECT_LEADERS, INCREMENTAL, REASSIGN, REASSIGNMENTS = 43, 44, 45, 46
 DESCRIBE_QUOTAS, ALTER_QUOTAS, SCRAM, QUORUM, CLUSTER = 48, 49, 50, 55, 60
 UNREGISTER, TRANSACTIONS, RESOURCES, TOPIC_PARTITIONS = 64, 66, 74, 75
+UPDATE_FEATURES = 57
 TOPIC, BROKER, LOGGER = 2, 4, 8
 STRANGE_ID = bytes(range(16))
 
@@ -54,6 +56,7 @@ def run(peer: Peer) -> None:
     _quotas(peer)
     _placement(peer)
     _cluster(peer)
+    _features(peer)
 
 
 def _versions(peer: Peer) -> None:
@@ -348,6 +351,22 @@ def _cluster(peer: Peer) -> None:
                 request3 = list_config_resources.ListConfigResourcesRequest(kinds)
                 peer.ask(what, RESOURCES, version, request3)
     _quorum(peer)
+
+
+def _features(peer: Peer) -> None:
+    upgrade, strange = 1, 7
+    for version in versions(UPDATE_FEATURES):
+        for what, name, level, kind in (
+            ("an unknown one", "unknown", 1, upgrade),
+            ("an unknown one to 0", "unknown", 0, upgrade),
+            ("below 0", "unknown", -1, upgrade),
+            ("a strange type", "unknown", 1, strange),
+            ("transactions of version 2", "transaction.version", 2, upgrade),
+        ):
+            one = update_features.FeatureUpdateKey(name, level, upgrade_type=kind)
+            request = update_features.UpdateFeaturesRequest(5_000, [one], True)
+            peer.ask(what, UPDATE_FEATURES, version, request)
+        peer.ask("none", UPDATE_FEATURES, version, update_features.UpdateFeaturesRequest(5_000))
 
 
 def _quorum(peer: Peer) -> None:

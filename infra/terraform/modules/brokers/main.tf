@@ -1,4 +1,4 @@
-# Equal broker processes: one ECS service on Fargate. Each takes a number, an address and a zone by
+# Equal broker processes: one ECS service, on Fargate or on instances of EC2 (instances.tf). Each takes a number, an address and a zone by
 # itself (--broker auto, --advertise auto, --rack auto); Cloud Map has their addresses for bootstrap.
 
 locals {
@@ -22,6 +22,9 @@ locals {
     LOGSTORE_LOG_FORMAT = "json"
     LOGSTORE_STATE_DIR  = "/state"
   })
+
+  # A deployment keeps all but one.
+  healthy_percent = var.brokers > 1 ? floor(100 * (var.brokers - 1) / var.brokers) : 0
 
   container = {
     name                   = "broker"
@@ -107,7 +110,7 @@ resource "aws_iam_role_policy" "execution" {
 
 resource "aws_ecs_task_definition" "this" {
   family                   = "${var.name}-broker"
-  requires_compatibilities = ["FARGATE"]
+  requires_compatibilities = [local.on_ec2 ? "EC2" : "FARGATE"]
   network_mode             = "awsvpc"
   cpu                      = var.cpu
   memory                   = var.memory_mib
@@ -189,18 +192,24 @@ resource "aws_service_discovery_service" "brokers" {
   }
 }
 
+# Where tasks run is kept by a service for its life: another compute is another service.
+resource "terraform_data" "compute" {
+  input = var.compute
+}
+
 resource "aws_ecs_service" "this" {
   name                          = "brokers"
   cluster                       = aws_ecs_cluster.this.id
   task_definition               = aws_ecs_task_definition.this.arn
   desired_count                 = var.brokers
-  launch_type                   = "FARGATE"
+  launch_type                   = local.on_ec2 ? null : "FARGATE"
   availability_zone_rebalancing = "DISABLED"
   tags                          = var.tags
 
-  # A deployment stops one broker after the other, each after its successor has started.
-  deployment_minimum_healthy_percent = var.brokers > 1 ? floor(100 * (var.brokers - 1) / var.brokers) : 0
-  deployment_maximum_percent         = var.brokers > 1 ? ceil(100 * (var.brokers + 1) / var.brokers) : 100
+  # A deployment stops one broker after the other: on Fargate after its successor has started, on an
+  # instance, which has room for one, before that.
+  deployment_minimum_healthy_percent = local.healthy_percent
+  deployment_maximum_percent         = var.brokers > 1 && !local.on_ec2 ? ceil(100 * (var.brokers + 1) / var.brokers) : 100
 
   deployment_circuit_breaker {
     enable   = true
@@ -215,5 +224,45 @@ resource "aws_ecs_service" "this" {
 
   service_registries {
     registry_arn = aws_service_discovery_service.brokers.arn
+  }
+
+  dynamic "capacity_provider_strategy" {
+    for_each = aws_ecs_cluster_capacity_providers.this
+
+    content {
+      capacity_provider = one(capacity_provider_strategy.value.capacity_providers)
+      weight            = 1
+    }
+  }
+
+  dynamic "placement_constraints" {
+    for_each = local.each
+
+    content {
+      type = "distinctInstance"
+    }
+  }
+
+  dynamic "ordered_placement_strategy" {
+    for_each = local.each
+
+    content {
+      type  = "spread"
+      field = "attribute:ecs.availability-zone"
+    }
+  }
+
+  dynamic "load_balancer" {
+    for_each = aws_lb_listener.this
+
+    content {
+      target_group_arn = load_balancer.value.default_action[0].target_group_arn
+      container_name   = local.container.name
+      container_port   = local.kafka_port
+    }
+  }
+
+  lifecycle {
+    replace_triggered_by = [terraform_data.compute]
   }
 }

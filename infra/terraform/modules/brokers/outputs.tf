@@ -3,6 +3,11 @@ output "bootstrap" {
   value       = "brokers.${aws_service_discovery_private_dns_namespace.this.name}:${local.kafka_port}"
 }
 
+output "load_balancer_bootstrap" {
+  description = "The load balancer's address for bootstrap.servers; null without one."
+  value       = one([for made in aws_lb.this : "${made.dns_name}:${local.kafka_port}"])
+}
+
 output "environment" {
   description = "Variables of a broker's environment."
   value       = local.environment
@@ -31,4 +36,9 @@ output "execution_role_arn" {
 output "security_group_id" {
   description = "Security group of the brokers."
   value       = aws_security_group.this.id
+}
+
+output "instance_group_names" {
+  description = "Auto Scaling group of the instances; none on Fargate."
+  value       = [for made in aws_autoscaling_group.this : made.name]
 }

@@ -46,6 +46,46 @@ variable "memory_mib" {
   default     = 2048
 }
 
+variable "compute" {
+  description = "What brokers run on: fargate, or ec2, an Auto Scaling group with an instance for each."
+  type        = string
+  default     = "fargate"
+
+  validation {
+    condition     = contains(["fargate", "ec2"], var.compute)
+    error_message = "compute is fargate or ec2."
+  }
+}
+
+variable "instance_type" {
+  description = "Type of the instances: with room for cpu and memory_mib, and some 400 MiB for the agent of ECS."
+  type        = string
+  default     = "c7i.large"
+}
+
+variable "architecture" {
+  description = "Of instances and image: x86_64 or arm64."
+  type        = string
+  default     = "x86_64"
+
+  validation {
+    condition     = contains(["x86_64", "arm64"], var.architecture)
+    error_message = "architecture is x86_64 or arm64."
+  }
+}
+
+variable "ami_id" {
+  description = "Image of the instances, with the agent of ECS; null: the newest of AWS at each apply."
+  type        = string
+  default     = null
+}
+
+variable "load_balancer" {
+  description = "Whether a Network Load Balancer has an address for bootstrap. Clients still connect to each broker."
+  type        = bool
+  default     = false
+}
+
 variable "settings" {
   description = "Settings of every broker by name, as in docs/settings.md."
   type        = map(string)

@@ -51,6 +51,12 @@ module "network" {
   name   = var.name
   zones  = var.zones
   tags   = var.tags
+
+  # The agent of ECS on instances asks for three more.
+  interface_endpoints = concat(
+    ["ecr.api", "ecr.dkr", "logs"],
+    var.compute == "ec2" ? ["ecs", "ecs-agent", "ecs-telemetry"] : [],
+  )
 }
 
 locals {
@@ -77,6 +83,11 @@ module "brokers" {
   brokers        = var.brokers
   cpu            = var.cpu
   memory_mib     = var.memory_mib
+  compute        = var.compute
+  instance_type  = var.instance_type
+  architecture   = var.architecture
+  ami_id         = var.ami_id
+  load_balancer  = var.load_balancer
   settings       = local.settings
   task_role_arn  = module.roles.task_role_arns["broker"]
   log_group_name = module.observability.log_group_name

@@ -13,6 +13,11 @@ output "bootstrap" {
   value       = module.brokers.bootstrap
 }
 
+output "load_balancer_bootstrap" {
+  description = "The load balancer's address for bootstrap.servers; null without one."
+  value       = module.brokers.load_balancer_bootstrap
+}
+
 output "role_arns" {
   description = "Roles for people and jobs, by name."
   value       = merge(module.roles.person_role_arns, module.roles.topic_reader_role_arns)

@@ -51,6 +51,36 @@ variable "memory_mib" {
   default     = 2048
 }
 
+variable "compute" {
+  description = "What brokers run on: fargate, or ec2, an Auto Scaling group with an instance for each."
+  type        = string
+  default     = "fargate"
+}
+
+variable "instance_type" {
+  description = "Type of the instances of ec2."
+  type        = string
+  default     = "c7i.large"
+}
+
+variable "architecture" {
+  description = "Of instances and image: x86_64 or arm64."
+  type        = string
+  default     = "x86_64"
+}
+
+variable "ami_id" {
+  description = "Image of the instances; null: the newest of AWS at each apply."
+  type        = string
+  default     = null
+}
+
+variable "load_balancer" {
+  description = "Whether a Network Load Balancer has an address for bootstrap. It costs, and clients still connect to each broker."
+  type        = bool
+  default     = false
+}
+
 variable "settings" {
   description = "Settings of every broker by name, as in docs/settings.md."
   type        = map(string)

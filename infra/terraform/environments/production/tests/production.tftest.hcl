@@ -25,6 +25,30 @@ mock_provider "aws" {
   mock_resource "aws_service_discovery_service" {
     defaults = { arn = "arn:aws:servicediscovery:eu-west-1:123456789012:service/mock" }
   }
+  mock_data "aws_ssm_parameter" {
+    defaults = { value = "ami-0123456789abcdef0" }
+  }
+  mock_resource "aws_launch_template" {
+    defaults = { id = "lt-0123456789abcdef0", latest_version = 1 }
+  }
+  mock_resource "aws_iam_instance_profile" {
+    defaults = { arn = "arn:aws:iam::123456789012:instance-profile/mock" }
+  }
+  mock_resource "aws_autoscaling_group" {
+    defaults = { arn = "arn:aws:autoscaling:eu-west-1:123456789012:autoScalingGroup:1:autoScalingGroupName/mock" }
+  }
+  mock_resource "aws_lb" {
+    defaults = {
+      arn      = "arn:aws:elasticloadbalancing:eu-west-1:123456789012:loadbalancer/net/mock/1"
+      dns_name = "mock.elb.eu-west-1.amazonaws.com"
+    }
+  }
+  mock_resource "aws_lb_target_group" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:eu-west-1:123456789012:targetgroup/mock/1" }
+  }
+  mock_resource "aws_lb_listener" {
+    defaults = { arn = "arn:aws:elasticloadbalancing:eu-west-1:123456789012:listener/net/mock/1/1" }
+  }
   mock_resource "aws_sns_topic" {
     defaults = { arn = "arn:aws:sns:eu-west-1:123456789012:mock" }
   }
@@ -209,6 +233,111 @@ run "a_deployment_keeps_all_brokers_but_one_and_settings_are_variables" {
     )) == 0
     error_message = "environment of a broker"
   }
+}
+
+run "fargate_and_no_load_balancer_unless_they_are_asked_for" {
+  command = apply
+  module {
+    source = "../../modules/log"
+  }
+  variables {
+    name         = "orders"
+    brokers      = 3
+    is_protected = false
+  }
+
+  assert {
+    condition     = length(module.brokers.instance_group_names) == 0 && output.load_balancer_bootstrap == null
+    error_message = "instances or a load balancer without being asked"
+  }
+}
+
+run "on_instances_a_broker_has_one_of_its_own_and_ends_before_its_successor" {
+  command = apply
+  module {
+    source = "../../modules/brokers"
+  }
+  variables {
+    name           = "orders"
+    url            = "s3://orders"
+    brokers        = 3
+    compute        = "ec2"
+    architecture   = "arm64"
+    instance_type  = "c7g.large"
+    task_role_arn  = "arn:aws:iam::123456789012:role/broker"
+    log_group_name = "/logstore/orders"
+    vpc_id         = "vpc-1"
+    subnet_ids     = ["subnet-1", "subnet-2"]
+  }
+
+  assert {
+    condition     = aws_autoscaling_group.this["this"].desired_capacity == 3 && one(aws_ecs_service.this.placement_constraints).type == "distinctInstance"
+    error_message = "not an instance for each broker"
+  }
+  assert {
+    condition     = aws_ecs_service.this.deployment_minimum_healthy_percent == 66 && aws_ecs_service.this.deployment_maximum_percent == 100
+    error_message = "a deployment wants an instance that is not there"
+  }
+  assert {
+    condition     = aws_ecs_task_definition.this.requires_compatibilities == toset(["EC2"]) && aws_ecs_service.this.launch_type != "FARGATE"
+    error_message = "a task of Fargate"
+  }
+  assert {
+    condition     = aws_launch_template.this["this"].metadata_options[0].http_tokens == "required" && strcontains(base64decode(aws_launch_template.this["this"].user_data), "ECS_CLUSTER=orders")
+    error_message = "launch template"
+  }
+  assert {
+    condition     = data.aws_ssm_parameter.ami[0].name == "/aws/service/ecs/optimized-ami/amazon-linux-2023/arm64/recommended/image_id"
+    error_message = "image: ${data.aws_ssm_parameter.ami[0].name}"
+  }
+}
+
+run "a_load_balancer_is_for_bootstrap_alone" {
+  command = apply
+  module {
+    source = "../../modules/brokers"
+  }
+  variables {
+    name           = "orders"
+    url            = "s3://orders"
+    brokers        = 3
+    load_balancer  = true
+    task_role_arn  = "arn:aws:iam::123456789012:role/broker"
+    log_group_name = "/logstore/orders"
+    vpc_id         = "vpc-1"
+    subnet_ids     = ["subnet-1", "subnet-2"]
+    client_cidrs   = ["10.0.0.0/16"]
+  }
+
+  assert {
+    condition     = output.load_balancer_bootstrap == "mock.elb.eu-west-1.amazonaws.com:9092" && output.environment["LOGSTORE_ADVERTISE"] == "auto"
+    error_message = "brokers name the load balancer as their address"
+  }
+  assert {
+    condition     = aws_lb.this["this"].internal && one(aws_ecs_service.this.load_balancer).container_port == 9092
+    error_message = "load balancer"
+  }
+  assert {
+    condition     = [for rule in aws_vpc_security_group_ingress_rule.load_balancer : rule.cidr_ipv4] == ["10.0.0.0/16"]
+    error_message = "clients of the load balancer"
+  }
+}
+
+run "another_compute_is_refused" {
+  command = plan
+  module {
+    source = "../../modules/brokers"
+  }
+  variables {
+    name           = "orders"
+    url            = "s3://orders"
+    compute        = "lambda"
+    task_role_arn  = "arn:aws:iam::123456789012:role/broker"
+    log_group_name = "/logstore/orders"
+    vpc_id         = "vpc-1"
+    subnet_ids     = ["subnet-1"]
+  }
+  expect_failures = [var.compute]
 }
 
 run "brokers_do_not_write_tables" {
