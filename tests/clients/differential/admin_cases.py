@@ -25,6 +25,7 @@ from logstore.wire.messages import (
     list_transactions,
     metadata,
     unregister_broker,
+    update_features,
 )
 from tests.clients.differential.peer import METADATA, Peer, versions
 
@@ -32,7 +33,7 @@ API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 18, 19, 20, 32
 ALTER_CONFIGS, ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 33, 34, 35, 37
 ELECT_LEADERS, INCREMENTAL, REASSIGN, REASSIGNMENTS = 43, 44, 45, 46
 DESCRIBE_QUOTAS, ALTER_QUOTAS, SCRAM, QUORUM, CLUSTER = 48, 49, 50, 55, 60
-UNREGISTER, TRANSACTIONS, RESOURCES, TOPIC_PARTITIONS = 64, 66, 74, 75
+FEATURES, UNREGISTER, TRANSACTIONS, RESOURCES, TOPIC_PARTITIONS = 57, 64, 66, 74, 75
 TOPIC, BROKER, LOGGER = 2, 4, 8
 STRANGE_ID = bytes(range(16))
 
@@ -348,6 +349,20 @@ def _cluster(peer: Peer) -> None:
                 request3 = list_config_resources.ListConfigResourcesRequest(kinds)
                 peer.ask(what, RESOURCES, version, request3)
     _quorum(peer)
+    _features(peer)
+
+
+def _features(peer: Peer) -> None:
+    """None that would change: a level that is finalized stays."""
+    change = update_features.FeatureUpdateKey
+    for version in versions(FEATURES):
+        for what, updates in (
+            ("a strange feature", [change("strange.version", 1)]),
+            ("nothing", []),
+            ("an empty name", [change("", 1)]),
+        ):
+            request = update_features.UpdateFeaturesRequest(30_000, updates, True)
+            peer.ask(what, FEATURES, version, request)
 
 
 def _quorum(peer: Peer) -> None:
