@@ -52,11 +52,13 @@ class LoopMeter:
 
         def measured(handle: asyncio.Handle) -> None:
             self._collector_s = 0.0
+            # One that cancels itself has none afterwards.
+            callback = handle._callback  # type: ignore[attr-defined]
             began_s = time.thread_time()
             run(handle)
             took_ms = (time.thread_time() - began_s) * 1e3
             if took_ms > self._longest.ms:
-                what = _describe(handle) if took_ms > DESCRIBED_MS else ""
+                what = _describe(callback) if took_ms > DESCRIBED_MS else ""
                 self._longest = Hold(took_ms, self._collector_s * 1e3, what, 0.0)
 
         asyncio.Handle._run = measured  # type: ignore[assignment,method-assign]
@@ -78,8 +80,7 @@ class LoopMeter:
         new.replace(self._path)
 
 
-def _describe(handle: Any) -> str:
-    callback = handle._callback
+def _describe(callback: Any) -> str:
     task = getattr(callback, "__self__", None)
     if isinstance(task, asyncio.Task):
         return f"{task.get_coro()!r}"[:WHAT_CHARS]

@@ -30,6 +30,7 @@ from logstore.records.batch import (
     Reason,
     read_header,
 )
+from logstore.records.compression import is_loaded
 from logstore.records.decode import payload_of
 from logstore.records.lookup import (
     LOOKUP_BYTES_MAX,
@@ -96,12 +97,15 @@ class RecordChecks:
         return bool(self._waiting)
 
     def add(self, records: memoryview, rules: TopicRules, now_ms: int) -> None:
-        """Read this batch now, if it unpacks to little; else `run` will."""
+        """Read this batch now, if it unpacks to little; else `run` will.
+
+        So it does with the first ones of a process: their thread loads the library of the codecs.
+        """
         self._thread_left += GROWTH_MAX * len(records)
         self._recompressed.admit(records)
         charge = _charge(records, rules)
         left = charge.bytes_max(self._at_once_left)
-        if len(records) > left:
+        if len(records) > left or not is_loaded():
             self._waiting.append(_Waiting(records, rules, now_ms))
             return
         verdict = self._read(records, rules, now_ms, left)

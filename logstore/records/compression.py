@@ -16,6 +16,7 @@ window, which its library limits to 128 MiB). pyarrow is imported at first use.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,12 @@ _LZ4_STORED = 1 << 31
 _LZ4_END = bytes(4)
 
 _FIRST_READ_BYTES_MIN = 64 * 1024
+
+
+def is_loaded() -> bool:
+    """Whether pyarrow is there: importing it takes 100 ms of CPU, and seconds on a busy machine."""
+    module = sys.modules.get("pyarrow")
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
 
 
 def compress(

@@ -9,7 +9,7 @@ from tests.clients.differential.compare import Accepted
 _SESSION = r"Fetch v\d+ "
 _NOT_SERVED = r"\[(17|2[4-9]|30|31|36|38|39|4[01]|51|65|6[89]|7[6-9]|8[01]|8[3-9]|9[0-2])\]"
 _NEWER = r"\[[89]\]\.max_version"
-_TOPICS = r"(\[(wrong-\d+|pl[._]ain[._]x)\]|\.count$)"
+_TOPICS = r"(\[(wrong-\d+|pl[._]ain[._]x)(/2)?\]|\.count$)"
 """Of topics that one of the two refuses."""
 
 ACCEPTED = (

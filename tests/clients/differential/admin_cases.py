@@ -360,6 +360,7 @@ def _features(peer: Peer) -> None:
             ("an unknown one", "unknown", 1, upgrade),
             ("an unknown one to 0", "unknown", 0, upgrade),
             ("below 0", "unknown", -1, upgrade),
+            ("an empty name", "", 1, upgrade),
             ("a strange type", "unknown", 1, strange),
             ("transactions of version 2", "transaction.version", 2, upgrade),
         ):
