@@ -17,7 +17,7 @@ from typing import Any
 from tests.clients.java_users import changelog_command, user_command
 from tests.servers.child import free_port
 
-READY_S, LOOK_S, REQUEST_S = 180.0, 0.2, 30.0
+READY_S, LOOK_S, REQUEST_S = 400.0, 0.2, 30.0
 FILES = "org.apache.kafka.connect.file.FileStream"
 LINES = 50
 FACTS, SCHEMAS, STORE = "facts", "_schemas", "last-values-last-changelog"
