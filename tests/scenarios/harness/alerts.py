@@ -21,7 +21,7 @@ from tests.servers.prometheus import FIRING
 from tests.servers.promtool import why_no_promtool
 from tools.monitoring.alerts import ALERTS
 
-CALM_S, FIRE_S, END_S = 180.0, 420.0, 420.0
+CALM_S, FIRE_S, END_S = 180.0, 600.0, 420.0
 LOOK_S = 0.5
 COLUMNS = ("alert", "fault", "held after s", "fired after s", "times /", "ended after s", "page")
 
@@ -88,10 +88,12 @@ def _drill(stage: AlertStage, drill: AlertDrill) -> list[Fired]:
                     now_s = clock.monotonic_s() - began_s
                     fired.setdefault(alert.name, (held_s, now_s, alert.runbook))
             if clock.monotonic_s() - began_s > FIRE_S:
-                missing = sorted(set(drill.alerts) - set(fired))
-                raise AlertSilent(f"not fired in {FIRE_S:.0f} s: {missing} fault={drill.what}")
+                break
             blocking_sleep_s(LOOK_S)
         ended_s = clock.monotonic_s()
+    # Raised behind the fault, which ends in any case: the next drill has the same stage.
+    if missing := sorted(set(drill.alerts) - set(fired)):
+        raise AlertSilent(f"not fired in {FIRE_S:.0f} s: {missing} fault={drill.what}")
     ended = _await(stage, drill, END_S, "behind its fault")
     return [
         Fired(name, drill.what, held_s, fired_s, drill.divisor, ended[name] - ended_s, page)
