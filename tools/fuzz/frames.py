@@ -75,7 +75,7 @@ def _damaged(rng: random.Random, frame: bytes) -> bytes:
     """In up to three places behind its header."""
     body = bytearray(frame[4:])
     _, _, _, _, at = decode_request_header(memoryview(frame)[4:])
-    for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
+    for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 3))):
         _damage(rng, body, at)
     return _SIZE.pack(len(body)) + body
 
