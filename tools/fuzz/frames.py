@@ -75,7 +75,7 @@ def _damaged(rng: random.Random, frame: bytes) -> bytes:
     """In up to three places behind its header."""
     body = bytearray(frame[4:])
     _, _, _, _, at = decode_request_header(memoryview(frame)[4:])
-    for _ in range(rng.choice((0, 0, 1, 1, 2, 3))):
+    for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 3))):
         _damage(rng, body, at)
     return _SIZE.pack(len(body)) + body
 
@@ -92,10 +92,12 @@ def served() -> tuple[tuple[int, int], ...]:
 
 
 def _choose(rng: random.Random) -> tuple[int, int]:
+    """Each key as often as others, but for `RARE` ones; each of its versions, too."""
+    keys = sorted({key for key, _ in served()})
     while True:
-        key, version = rng.choice(served())
+        key = rng.choice(keys)
         if key not in RARE or rng.random() < 0.05:
-            return key, version
+            return key, rng.choice([version for one, version in served() if one == key])
 
 
 def _encoded(rng: random.Random, key: int, version: int) -> bytes:
