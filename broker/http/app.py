@@ -10,7 +10,7 @@ from broker.http.console import Console
 from broker.http.health import why_not_healthy, why_not_ready
 from broker.http.loop_lag import LoopLag
 from broker.http.observe import Observer
-from broker.http.observed import Observed, fence_check_of
+from broker.http.observed import Observed, serving_status_of
 from broker.http.scrape import Scrape
 from broker.http.server import Answer, HttpPage, HttpServer
 from broker.network.listeners import Listener
@@ -68,10 +68,10 @@ class HttpApp:
         self._server.close()
 
     def _healthz(self, answer: Answer) -> None:
-        trouble = why_not_healthy(fence_check_of(self._watched))
+        trouble = why_not_healthy(serving_status_of(self._watched))
         answer(HttpPage(503, f"{trouble}\n".encode()) if trouble else HttpPage(200, b"healthy\n"))
 
     def _readyz(self, answer: Answer) -> None:
-        reasons = why_not_ready(fence_check_of(self._watched))
+        reasons = why_not_ready(serving_status_of(self._watched))
         lines = "".join(f"{reason}\n" for reason in reasons)
         answer(HttpPage(503, lines.encode()) if reasons else HttpPage(200, b"ready\n"))

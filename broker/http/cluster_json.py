@@ -8,7 +8,7 @@ from collections import Counter
 
 from broker.http.health import why_not_ready
 from broker.http.json_page import Document, MakingDocument
-from broker.http.observed import Observed, fence_check_of
+from broker.http.observed import Observed, serving_status_of
 from logstore.histogram import Histogram
 
 BROKERS_MAX = 500
@@ -17,7 +17,7 @@ BROKERS_MAX = 500
 
 def cluster_document(watched: Observed | None, version: str, at_s: float) -> MakingDocument:
     """`at_s`: a clock that only rises, in seconds."""
-    status = fence_check_of(watched)
+    status = serving_status_of(watched)
     reasons = why_not_ready(status)
     about: dict[str, object] = {
         "version": version,

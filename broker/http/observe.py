@@ -8,7 +8,7 @@ from broker.http import catalogue as m
 from broker.http.health import ServingStatus, State, why_not_ready
 from broker.http.label_names import OTHER, ShownNames
 from broker.http.observe_groups import GroupReading
-from broker.http.observed import Observed, fence_check_of
+from broker.http.observed import Observed, serving_status_of
 from broker.http.reading import Reading
 from broker.http.table_waits import TableWaits
 from broker.network.clients import Clients
@@ -44,7 +44,7 @@ class Observer:
         self._table_waits = TableWaits()
 
     def read(self, watched: Observed | None) -> Iterator[Sequence[Reading]]:
-        status = fence_check_of(watched)
+        status = serving_status_of(watched)
         yield [
             _one(m.BUILD, 1, self._version),
             *(_one(m.STATE, status.state is state, state) for state in State),

@@ -27,7 +27,7 @@ class Observed:
     patience: Patience = field(default_factory=Patience)
 
 
-def fence_check_of(watched: Observed | None) -> ServingStatus:
+def serving_status_of(watched: Observed | None) -> ServingStatus:
     """None: no epoch has begun, or accepted, yet."""
     if watched is None:
         return ServingStatus(state=State.STARTING)
