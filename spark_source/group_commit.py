@@ -147,7 +147,7 @@ def _request(group: str, position: Position) -> OffsetCommitRequest:
     topics = [
         OffsetCommitRequestTopic(
             name,
-            [
+            partitions=[
                 OffsetCommitRequestPartition(number, offset, -1, "")
                 for number, offset in sorted(topic.next.items())
             ],

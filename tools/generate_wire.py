@@ -36,8 +36,8 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(1, "fetch", range(4, 19), (12,)),
     Api(2, "list_offsets", range(1, 12), (10,)),  # version 11: of 4.2
     Api(3, "metadata", range(14), (13,)),
-    Api(8, "offset_commit", range(2, 10), (9,)),
-    Api(9, "offset_fetch", range(1, 10), (9,)),
+    Api(8, "offset_commit", range(2, 11), (9,)),
+    Api(9, "offset_fetch", range(1, 11), (9,)),
     Api(10, "find_coordinator", range(7), (6,)),
     Api(11, "join_group", range(10)),
     Api(12, "heartbeat", range(5)),

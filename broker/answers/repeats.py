@@ -11,10 +11,10 @@ from logstore.slices import Slices
 
 T = TypeVar("T", bound=Hashable)
 
-Topics = Sequence[tuple[str, Sequence[int]]] | None
-"""Names and partitions; None: all that there are."""
+Topics = Sequence[tuple[str | bytes, Sequence[int]]] | None
+"""Names, or ids, and partitions; None: all that there are."""
 
-_Partitions = dict[str, dict[int, None]]
+_Partitions = dict[T, dict[int, None]]
 """By topic; the keys of each are its partitions, in order."""
 
 SLICE_TOPICS = 1_000
@@ -31,7 +31,7 @@ def merge_topics(topics: Iterable[tuple[str, Iterable[int]]]) -> Slices[dict[str
 
     Example: `[("t", [1, 1]), ("t", [2])]` is `{"t": [1, 2]}`.
     """
-    merged: _Partitions = {}
+    merged: _Partitions[str] = {}
     yield from _merge_into(merged, topics)
     result: dict[str, list[int]] = {}
     for number, (name, known) in enumerate(merged.items(), 1):
@@ -46,7 +46,7 @@ def merge_groups(groups: Iterable[tuple[str, Topics]]) -> Slices[list[tuple[str,
 
     Example: `[("g", [("t", [1, 1])]), ("g", [("t", [2])])]` is `[("g", [("t", [1, 2])])]`.
     """
-    merged: dict[str, _Partitions | None] = {}
+    merged: dict[str, _Partitions[str | bytes] | None] = {}
     for number, (group_id, topics) in enumerate(groups, 1):
         known = merged.setdefault(group_id, {})
         if topics is None or known is None:
@@ -58,17 +58,17 @@ def merge_groups(groups: Iterable[tuple[str, Topics]]) -> Slices[list[tuple[str,
     return (yield from _listed(merged))
 
 
-def _merge_into(known: _Partitions, topics: Iterable[tuple[str, Iterable[int]]]) -> Slices[None]:
+def _merge_into(known: _Partitions[T], topics: Iterable[tuple[T, Iterable[int]]]) -> Slices[None]:
     for number, (name, partitions) in enumerate(topics, 1):
         known.setdefault(name, {}).update(dict.fromkeys(partitions))
         if number % SLICE_TOPICS == 0:
             yield
 
 
-def _listed(merged: dict[str, _Partitions | None]) -> Slices[list[tuple[str, Topics]]]:
+def _listed(merged: dict[str, _Partitions[str | bytes] | None]) -> Slices[list[tuple[str, Topics]]]:
     result: list[tuple[str, Topics]] = []
     for group_id, asked in merged.items():
-        listed: list[tuple[str, Sequence[int]]] = []
+        listed: list[tuple[str | bytes, Sequence[int]]] = []
         for name, numbers in (asked or {}).items():
             listed.append((name, list(numbers)))
             if len(listed) % SLICE_TOPICS == 0:

@@ -1,6 +1,6 @@
-"""OffsetCommit, versions 2 to 9: remember how far a group has read; each partition has its code.
+"""OffsetCommit, versions 2 to 10: remember how far a group has read; each partition has its code.
 
-    v2-4 retention time    v6 leader epoch    v7 group instance id
+    v2-4 retention time    v6 leader epoch    v7 group instance id    v10 ids of topics, no names
 
 A group without members may be committed to by anybody, with generation -1 and no member id.
 
@@ -29,6 +29,7 @@ from logstore.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+TOPIC_IDS_FROM = 10
 AT_ONCE = 200
 """Offsets that are committed in one step, some 2 ms."""
 
@@ -127,9 +128,12 @@ def _check_topic(
 ) -> Slices[OffsetCommitResponseTopic]:
     """The answer if all goes well; offsets that may be committed are added to `wanted`."""
     partitions: list[OffsetCommitResponsePartition] = []
-    topic = broker.log.topics.get(asked.name)
+    by_id, log = call.version >= TOPIC_IDS_FROM, broker.log
+    topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.name)
+    name = topic.name if by_id and topic is not None else asked.name
+    is_nameless = by_id and topic is None
     count = 0 if topic is None else topic.partition_count
-    is_allowed = broker.allows(call, Operation.READ, ResourceKind.TOPIC, asked.name)
+    is_allowed = is_nameless or broker.allows(call, Operation.READ, ResourceKind.TOPIC, name)
     bytes_max = broker.groups.offset_metadata_bytes_max
     for one in asked.partitions or ():
         metadata = one.committed_metadata or ""
@@ -137,18 +141,20 @@ def _check_topic(
         partitions.append(answer)
         if not is_allowed:
             answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif is_nameless:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         elif topic is None or not 0 <= one.partition_index < count:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif len(metadata.encode()) > bytes_max:
             answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
-            place = (asked.name, one.partition_index)
+            place = (name, one.partition_index)
             epoch = one.committed_leader_epoch
             offset = OffsetCommit(place, topic.topic_id, one.committed_offset, epoch, metadata)
             wanted.append(_PendingOffset(offset, answer))
         yield
     yield
-    return OffsetCommitResponseTopic(asked.name, partitions)
+    return OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions)
 
 
 def _refuse_all(call: Call, request: OffsetCommitRequest, code: ErrorCode) -> Slices[None]:
@@ -158,7 +164,7 @@ def _refuse_all(call: Call, request: OffsetCommitRequest, code: ErrorCode) -> Sl
         for one in topic.partitions or ():
             partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
             yield
-        response.topics.append(OffsetCommitResponseTopic(topic.name, partitions))
+        response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
         yield
     yield from _answer(call, response)
 

@@ -1,4 +1,5 @@
-"""OffsetFetch, versions 1 to 9: how far groups have read; from version 8 several groups at once.
+"""OffsetFetch, versions 1 to 10: how far groups have read; from version 8 several groups at once,
+in version 10 by the ids of topics.
 
 Without a committed offset the answer is -1 and no error: the consumer then does as configured
 (auto.offset.reset). No list of topics (null, from version 2) means all that the group has. Errors
@@ -31,8 +32,9 @@ from logstore.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from logstore.wire.primitives import ZERO_UUID
 
-GROUPS_FROM = 8
+GROUPS_FROM, TOPIC_IDS_FROM = 8, 10
 GROUP_ERROR_FROM = 2
 NOTHING = -1
 SLICE_PARTITIONS = 500
@@ -45,13 +47,17 @@ def handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
 
 
 def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
+    by_id = call.version >= TOPIC_IDS_FROM
     if call.version >= GROUPS_FROM:
         asked: list[tuple[str, Topics]] = [
             (
                 group.group_id,
                 None
                 if group.topics is None
-                else [(topic.name, topic.partition_indexes or ()) for topic in group.topics],
+                else [
+                    (topic.topic_id if by_id else topic.name, topic.partition_indexes or ())
+                    for topic in group.topics
+                ],
             )
             for group in request.groups or ()
         ]
@@ -177,7 +183,7 @@ def _topics(
 
     The group may change between slices, so each offset is one that it had at some moment.
     """
-    group = coordinator.states.get(group_id)
+    group, log = coordinator.states.get(group_id), broker.log
     if topics is None:
         by_name: dict[str, list[int]] = {}
         for name, partition in group.offsets if group is not None else ():
@@ -186,23 +192,28 @@ def _topics(
             (name, sorted(partitions))
             for name, partitions in sorted(by_name.items())
             if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
+            and (call.version < TOPIC_IDS_FROM or name in log.topics)
         ]
     answers: list[OffsetFetchResponseTopics] = []
     count = byte_count = 0
-    for name, partitions in topics:
+    for key, partitions in topics:
         count += 1 + len(partitions)
         if count > SLICE_PARTITIONS:
             count = 0
             yield
-        if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name):
+        topic = log.topics_by_id.get(key) if isinstance(key, bytes) else log.topics.get(key)
+        name = topic.name if topic is not None else "" if isinstance(key, bytes) else key
+        topic_id = ZERO_UUID if topic is None else topic.topic_id
+        if isinstance(key, bytes) and topic is None:
+            topic_id = key
+            lines = [_nothing(partition, ErrorCode.UNKNOWN_TOPIC_ID) for partition in partitions]
+        elif not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             lines = [_nothing(partition, code) for partition in partitions]
         else:
-            topic = broker.log.topics.get(name)
-            topic_id = None if topic is None else topic.topic_id
             lines = []
             for partition in partitions:
-                committed = find(group, (name, partition), topic_id)
+                committed = find(group, (name, partition), None if topic is None else topic_id)
                 if committed is None:
                     lines.append(_nothing(partition, ErrorCode.NONE))
                 else:
@@ -212,7 +223,7 @@ def _topics(
                         )
                     )
         byte_count += PARTITION_BYTES * len(lines) + sum([len(one.metadata or "") for one in lines])
-        answers.append(OffsetFetchResponseTopics(name, lines))
+        answers.append(OffsetFetchResponseTopics(name, topic_id, lines))
     return answers, byte_count
 
 
@@ -224,13 +235,14 @@ def _failed(topics: Topics) -> Slices[list[OffsetFetchResponseTopics]]:
     """A group with an error is answered with the error alone."""
     answers: list[OffsetFetchResponseTopics] = []
     count = 0
-    for name, partitions in topics or ():
+    for key, partitions in topics or ():
         count += 1 + len(partitions)
         if count > SLICE_PARTITIONS:
             count = 0
             yield
         lines = [_nothing(partition, ErrorCode.NONE) for partition in partitions]
-        answers.append(OffsetFetchResponseTopics(name, lines))
+        name, topic_id = ("", key) if isinstance(key, bytes) else (key, ZERO_UUID)
+        answers.append(OffsetFetchResponseTopics(name, topic_id, lines))
     return answers
 
 

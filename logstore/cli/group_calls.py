@@ -191,7 +191,10 @@ def commit_offsets(cluster: Cluster, group: str, offsets: dict[Place, int]) -> N
     for (topic, partition), offset in sorted(offsets.items()):
         one = OffsetCommitRequestPartition(partition, offset, NO_EPOCH, "")
         by_topic.setdefault(topic, []).append(one)
-    topics = [OffsetCommitRequestTopic(*one) for one in by_topic.items()]
+    topics = [
+        OffsetCommitRequestTopic(topic, partitions=partitions)
+        for topic, partitions in by_topic.items()
+    ]
     request = OffsetCommitRequest(group, NO_GENERATION, "", -1, None, topics)
 
     def ask() -> None:

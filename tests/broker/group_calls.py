@@ -220,7 +220,12 @@ def commit(
 ) -> int:
     one = OffsetCommitRequestPartition(partition, offset, epoch, metadata)
     request = OffsetCommitRequest(
-        group, generation, member_id, -1, instance_id, [OffsetCommitRequestTopic(topic, [one])]
+        group,
+        generation,
+        member_id,
+        -1,
+        instance_id,
+        [OffsetCommitRequestTopic(topic, partitions=[one])],
     )
     response: OffsetCommitResponse = client.call(OFFSET_COMMIT, request, version)
     return (response.topics or [])[0].partitions[0].error_code
@@ -233,7 +238,10 @@ def fetch_offsets(
     if version >= 8:
         wanted = None
         if topics is not None:
-            wanted = [OffsetFetchRequestTopics(*one) for one in topics.items()]
+            wanted = [
+                OffsetFetchRequestTopics(topic, partition_indexes=numbers)
+                for topic, numbers in topics.items()
+            ]
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, None, -1, wanted)])
         response: OffsetFetchResponse = client.call(OFFSET_FETCH, request, version)
         found = (response.groups or [])[0]

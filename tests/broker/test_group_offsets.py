@@ -81,6 +81,38 @@ def test_every_version_fetches_and_finds_nothing_without_an_error(
     assert unknown["t", 0].committed_offset == -1
 
 
+def test_version_10_names_topics_by_their_ids(running: Running, client: Connection) -> None:
+    topic_id, strange_id = running.log.topics["t"].topic_id, bytes(range(16))
+    parts = [OffsetCommitRequestPartition(1, 42, 3, "text"), OffsetCommitRequestPartition(9, 1)]
+    asked = OffsetCommitRequest(
+        "ids",
+        topics=[
+            OffsetCommitRequestTopic("", topic_id, parts),
+            OffsetCommitRequestTopic("", strange_id, parts[:1]),
+        ],
+    )
+    committed = client.call(OFFSET_COMMIT, asked, 10)
+    assert {one.topic_id: [p.error_code for p in one.partitions] for one in committed.topics} == {
+        topic_id: [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        strange_id: [ErrorCode.UNKNOWN_TOPIC_ID],
+    }
+    wanted = [
+        OffsetFetchRequestTopics("", topic_id, [0, 1]),
+        OffsetFetchRequestTopics("", strange_id, [0]),
+    ]
+    for topics in (wanted, None):
+        groups = [OffsetFetchRequestGroup("ids", None, -1, topics)]
+        ((group,),) = (client.call(OFFSET_FETCH, OffsetFetchRequest(groups=groups), 10).groups,)
+        found = {
+            (topic.topic_id, one.partition_index): (one.committed_offset, one.error_code)
+            for topic in group.topics
+            for one in topic.partitions
+        }
+        unknown = {(topic_id, 0): (-1, 0), (strange_id, 0): (-1, ErrorCode.UNKNOWN_TOPIC_ID)}
+        assert found == {(topic_id, 1): (42, 0), **(unknown if topics else {})}
+    assert fetch_offset(client, "ids", partition=1) == 42
+
+
 @pytest.mark.parametrize("version", range(2, 10))
 def test_no_list_of_topics_means_all(client: Connection, version: int) -> None:
     group = f"all-{version}"
@@ -98,7 +130,7 @@ def test_no_list_of_topics_means_all(client: Connection, version: int) -> None:
 def test_several_groups_are_asked_for_at_once(client: Connection, version: int) -> None:
     commit(client, "several-a", 1)
     commit(client, "several-b", 2)
-    wanted = [OffsetFetchRequestTopics("t", [0])]
+    wanted = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
     groups = [
         OffsetFetchRequestGroup(name, None, -1, wanted)
         for name in ("several-a", "several-b", "several-c")
@@ -194,7 +226,9 @@ def test_a_commit_that_came_after_the_request_is_not_reported(
     question = OffsetFetchRequest("later", [OffsetFetchRequestTopic("t", [0])])
     later = OffsetCommitRequest(
         "later",
-        topics=[OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(0, 4, -1, "")])],
+        topics=[
+            OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 4, -1, "")])
+        ],
     )
     running.hold_store()
     with ThreadPoolExecutor() as threads, running.connect() as other:

@@ -71,7 +71,9 @@ def _leave(client: Connection) -> int:
 
 
 def _fetch(client: Connection) -> int:
-    wanted = OffsetFetchRequestGroup(NAME, topics=[OffsetFetchRequestTopics("t", [0])])
+    wanted = OffsetFetchRequestGroup(
+        NAME, topics=[OffsetFetchRequestTopics("t", partition_indexes=[0])]
+    )
     code: int = client.call(OFFSET_FETCH, OffsetFetchRequest(groups=[wanted]), 9)
     return code.groups[0].error_code  # type: ignore[attr-defined, no-any-return]
 

@@ -136,7 +136,7 @@ class GroupMember(Client):
 
     async def _commit(self, wire: Wire, number: int, offset: int) -> None:
         partition = OffsetCommitRequestPartition(number, offset, -1, "")
-        topics = [OffsetCommitRequestTopic(MAIN, [partition])]
+        topics = [OffsetCommitRequestTopic(MAIN, partitions=[partition])]
         request = OffsetCommitRequest(GROUP, self._generation, self._member_id, topics=topics)
         answer = await self._ask(wire, OFFSET_COMMIT, 9, request)
         self._check(answer.topics[0].partitions[0].error_code, "offset commit")
@@ -147,7 +147,9 @@ class GroupMember(Client):
     async def fetch_offsets(self, wire: Wire, numbers: list[int]) -> dict[int, int]:
         """By partition; -1 where none is committed. Raises `Refused`."""
         before = dict(self.world.group_offsets)
-        asked = OffsetFetchRequestGroup(GROUP, None, -1, [OffsetFetchRequestTopics(MAIN, numbers)])
+        asked = OffsetFetchRequestGroup(
+            GROUP, None, -1, [OffsetFetchRequestTopics(MAIN, partition_indexes=numbers)]
+        )
         answer = await self._ask(wire, OFFSET_FETCH, 9, OffsetFetchRequest(groups=[asked]))
         group = answer.groups[0]
         self._check(group.error_code, "offset fetch")

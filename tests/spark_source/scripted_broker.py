@@ -51,7 +51,7 @@ class ScriptedBroker:
         topics = [
             OffsetCommitResponseTopic(
                 topic.name,
-                [
+                partitions=[
                     OffsetCommitResponsePartition(one.partition_index, self.commit_error)
                     for one in topic.partitions
                 ],

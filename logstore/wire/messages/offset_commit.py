@@ -18,6 +18,7 @@ from logstore.wire.primitives import (
     Encode,
     Message,
     UNREADABLE,
+    ZERO_UUID,
     bad_count,
     bad_length,
     decode_string_length,
@@ -38,6 +39,8 @@ _pack_ihx = Struct(">ihx").pack
 _pack_ii = Struct(">ii").pack
 _pack_iqi = Struct(">iqi").pack
 _pack_iqic = Struct(">iqiB").pack
+_pack_u = Struct(">16s").pack
+_pack_uc = Struct(">16sB").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
@@ -47,6 +50,7 @@ _unpack_iqh = Struct(">iqh").unpack_from
 _unpack_iqic = Struct(">iqiB").unpack_from
 _unpack_iqih = Struct(">iqih").unpack_from
 _unpack_qi = Struct(">qi").unpack_from
+_unpack_uc = Struct(">16sB").unpack_from
 
 
 class OffsetCommitRequestPartition(Message):
@@ -54,10 +58,10 @@ class OffsetCommitRequestPartition(Message):
 
     def __init__(
         self,
-        partition_index: int = 0,  # v2-9
-        committed_offset: int = 0,  # v2-9
-        committed_leader_epoch: int = -1,  # v6-9
-        committed_metadata: str | None = None,  # v2-9
+        partition_index: int = 0,  # v2-10
+        committed_offset: int = 0,  # v2-10
+        committed_leader_epoch: int = -1,  # v6-10
+        committed_metadata: str | None = None,  # v2-10
     ) -> None:
         self.partition_index: int = partition_index
         self.committed_offset: int = committed_offset
@@ -66,14 +70,16 @@ class OffsetCommitRequestPartition(Message):
 
 
 class OffsetCommitRequestTopic(Message):
-    __slots__ = ("name", "partitions",)
+    __slots__ = ("name", "topic_id", "partitions",)
 
     def __init__(
         self,
         name: str = "",  # v2-9
-        partitions: list[OffsetCommitRequestPartition] | None = None,  # v2-9
+        topic_id: bytes = ZERO_UUID,  # v10-10
+        partitions: list[OffsetCommitRequestPartition] | None = None,  # v2-10
     ) -> None:
         self.name: str = name
+        self.topic_id: bytes = topic_id
         self.partitions: list[OffsetCommitRequestPartition] = [] if partitions is None else partitions
 
 
@@ -82,12 +88,12 @@ class OffsetCommitRequest(Message):
 
     def __init__(
         self,
-        group_id: str = "",  # v2-9
-        generation_id_or_member_epoch: int = -1,  # v2-9
-        member_id: str = "",  # v2-9
+        group_id: str = "",  # v2-10
+        generation_id_or_member_epoch: int = -1,  # v2-10
+        member_id: str = "",  # v2-10
         retention_time_ms: int = -1,  # v2-4
-        group_instance_id: str | None = None,  # v7-9
-        topics: list[OffsetCommitRequestTopic] | None = None,  # v2-9
+        group_instance_id: str | None = None,  # v7-10
+        topics: list[OffsetCommitRequestTopic] | None = None,  # v2-10
     ) -> None:
         self.group_id: str = group_id
         self.generation_id_or_member_epoch: int = generation_id_or_member_epoch
@@ -102,22 +108,24 @@ class OffsetCommitResponsePartition(Message):
 
     def __init__(
         self,
-        partition_index: int = 0,  # v2-9
-        error_code: int = 0,  # v2-9
+        partition_index: int = 0,  # v2-10
+        error_code: int = 0,  # v2-10
     ) -> None:
         self.partition_index: int = partition_index
         self.error_code: int = error_code
 
 
 class OffsetCommitResponseTopic(Message):
-    __slots__ = ("name", "partitions",)
+    __slots__ = ("name", "topic_id", "partitions",)
 
     def __init__(
         self,
         name: str = "",  # v2-9
-        partitions: list[OffsetCommitResponsePartition] | None = None,  # v2-9
+        topic_id: bytes = ZERO_UUID,  # v10-10
+        partitions: list[OffsetCommitResponsePartition] | None = None,  # v2-10
     ) -> None:
         self.name: str = name
+        self.topic_id: bytes = topic_id
         self.partitions: list[OffsetCommitResponsePartition] = [] if partitions is None else partitions
 
 
@@ -126,8 +134,8 @@ class OffsetCommitResponse(Message):
 
     def __init__(
         self,
-        throttle_time_ms: int = 0,  # v3-9
-        topics: list[OffsetCommitResponseTopic] | None = None,  # v2-9
+        throttle_time_ms: int = 0,  # v3-10
+        topics: list[OffsetCommitResponseTopic] | None = None,  # v2-10
     ) -> None:
         self.throttle_time_ms: int = throttle_time_ms
         self.topics: list[OffsetCommitResponseTopic] = [] if topics is None else topics
@@ -164,6 +172,7 @@ def _decode_offset_commit_request_topic_list_v2(buf: bytes, at: int, end: int, c
     try:
         for _ in range(count):
             o = new(OffsetCommitRequestTopic)
+            o.topic_id = ZERO_UUID
             n, = _unpack_h(buf, at)
             at += 2
             stop = at + n
@@ -274,6 +283,7 @@ def _decode_offset_commit_request_topic_list_v6(buf: bytes, at: int, end: int, c
     try:
         for _ in range(count):
             o = new(OffsetCommitRequestTopic)
+            o.topic_id = ZERO_UUID
             n, = _unpack_h(buf, at)
             at += 2
             stop = at + n
@@ -400,6 +410,7 @@ def _decode_offset_commit_request_topic_list_v8(buf: bytes, at: int, end: int, c
     try:
         for _ in range(count):
             o = new(OffsetCommitRequestTopic)
+            o.topic_id = ZERO_UUID
             n = buf[at]
             at += 1
             if n > 127:
@@ -470,6 +481,84 @@ def _decode_offset_commit_request_v8(data: Buffer, at: int, end: int, count_max:
             o.topics = []
         else:
             o.topics, at = _decode_offset_commit_request_topic_list_v8(buf, at, end, count_max, n - 1)
+        n = buf[at]
+        at += 1
+        if n:
+            at = skip_tags(buf, at - 1, end)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return o, at
+
+
+def _decode_offset_commit_request_topic_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitRequestTopic], int]:
+    if not 0 <= count <= count_max or count * 18 > end - at:
+        raise bad_count("OffsetCommitRequestTopic", at, count, count_max, end - at)
+    items: list[OffsetCommitRequestTopic] = []
+    try:
+        for _ in range(count):
+            o = new(OffsetCommitRequestTopic)
+            o.name = ""
+            o.topic_id, n = _unpack_uc(buf, at)
+            at += 17
+            if n > 127:
+                n, at = decode_varint(buf, at - 1)
+            if n == 1:
+                o.partitions = []
+            else:
+                o.partitions, at = _decode_offset_commit_request_partition_list_v8(buf, at, end, count_max, n - 1)
+            n = buf[at]
+            at += 1
+            if n:
+                at = skip_tags(buf, at - 1, end)
+            items.append(o)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return items, at
+
+
+def _decode_offset_commit_request_v10(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetCommitRequest, int]:
+    buf = data if type(data) is bytes else bytes(data)
+    o = new(OffsetCommitRequest)
+    try:
+        o.retention_time_ms = -1
+        n = buf[at]
+        at += 1
+        if n > 127:
+            n, at = decode_string_length(buf, at - 1)
+        stop = at + n - 1
+        if not at <= stop <= end:
+            raise bad_length(stop - at, end - at)
+        o.group_id = buf[at:stop].decode()
+        at = stop
+        o.generation_id_or_member_epoch, n = _unpack_ic(buf, at)
+        at += 5
+        if n > 127:
+            n, at = decode_string_length(buf, at - 1)
+        stop = at + n - 1
+        if not at <= stop <= end:
+            raise bad_length(stop - at, end - at)
+        o.member_id = buf[at:stop].decode()
+        at = stop
+        n = buf[at]
+        at += 1
+        if n > 127:
+            n, at = decode_string_length(buf, at - 1)
+        if n == 0:
+            o.group_instance_id = None
+        else:
+            stop = at + n - 1
+            if not at <= stop <= end:
+                raise bad_length(stop - at, end - at)
+            o.group_instance_id = buf[at:stop].decode()
+            at = stop
+        n = buf[at]
+        at += 1
+        if n > 127:
+            n, at = decode_varint(buf, at - 1)
+        if n == 1:
+            o.topics = []
+        else:
+            o.topics, at = _decode_offset_commit_request_topic_list_v10(buf, at, end, count_max, n - 1)
         n = buf[at]
         at += 1
         if n:
@@ -575,6 +664,7 @@ def _decode_offset_commit_response_topic_list_v9(buf: bytes, at: int, end: int, 
     try:
         for _ in range(count):
             o = new(OffsetCommitResponseTopic)
+            o.topic_id = ZERO_UUID
             n = buf[at]
             at += 1
             if n > 127:
@@ -703,6 +793,28 @@ def _encode_offset_commit_response_v8(o: OffsetCommitResponse, out: bytearray, p
     return out
 
 
+def _encode_offset_commit_response_topic_list_v10(items: list[OffsetCommitResponseTopic], out: bytearray) -> None:
+    v: Any
+    for o in items:
+        v = o.partitions
+        n = len(v) + 1
+        out += _pack_uc(o.topic_id, n) if n < 128 else _pack_u(o.topic_id) + encode_varint(n)
+        if v:
+            _encode_offset_commit_response_partition_list_v8(v, out)
+        out.append(0)
+
+
+def _encode_offset_commit_response_v10(o: OffsetCommitResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
+    v: Any
+    v = o.topics
+    n = len(v) + 1
+    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
+    if v:
+        _encode_offset_commit_response_topic_list_v10(v, out)
+    out.append(0)
+    return out
+
+
 DECODE_REQUEST: dict[int, Decode[OffsetCommitRequest]] = {
     2: _decode_offset_commit_request_v2,
     3: _decode_offset_commit_request_v2,
@@ -712,6 +824,7 @@ DECODE_REQUEST: dict[int, Decode[OffsetCommitRequest]] = {
     7: _decode_offset_commit_request_v7,
     8: _decode_offset_commit_request_v8,
     9: _decode_offset_commit_request_v8,
+    10: _decode_offset_commit_request_v10,
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetCommitRequest]] = {
@@ -731,4 +844,5 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetCommitResponse]] = {
     7: _encode_offset_commit_response_v3,
     8: _encode_offset_commit_response_v8,
     9: _encode_offset_commit_response_v8,
+    10: _encode_offset_commit_response_v10,
 }

@@ -18,6 +18,7 @@ from logstore.wire.primitives import (
     Encode,
     Message,
     UNREADABLE,
+    ZERO_UUID,
     bad_count,
     bad_length,
     decode_fixed_array,
@@ -43,23 +44,28 @@ _pack_iqi = Struct(">iqi").pack
 _pack_iqic = Struct(">iqiB").pack
 _pack_iqih = Struct(">iqih").pack
 _pack_ox = Struct(">?x").pack
+_pack_u = Struct(">16s").pack
+_pack_uc = Struct(">16sB").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_hc = Struct(">hB").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_iqic = Struct(">iqiB").unpack_from
 _unpack_oc = Struct(">?B").unpack_from
+_unpack_uc = Struct(">16sB").unpack_from
 
 
 class OffsetFetchRequestTopics(Message):
-    __slots__ = ("name", "partition_indexes",)
+    __slots__ = ("name", "topic_id", "partition_indexes",)
 
     def __init__(
         self,
         name: str = "",  # v8-9
-        partition_indexes: list[int] | None = None,  # v8-9
+        topic_id: bytes = ZERO_UUID,  # v10-10
+        partition_indexes: list[int] | None = None,  # v8-10
     ) -> None:
         self.name: str = name
+        self.topic_id: bytes = topic_id
         self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
 
 
@@ -68,10 +74,10 @@ class OffsetFetchRequestGroup(Message):
 
     def __init__(
         self,
-        group_id: str = "",  # v8-9
-        member_id: str | None = None,  # v9-9
-        member_epoch: int = -1,  # v9-9
-        topics: list[OffsetFetchRequestTopics] | None = None,  # v8-9
+        group_id: str = "",  # v8-10
+        member_id: str | None = None,  # v9-10
+        member_epoch: int = -1,  # v9-10
+        topics: list[OffsetFetchRequestTopics] | None = None,  # v8-10
     ) -> None:
         self.group_id: str = group_id
         self.member_id: str | None = member_id
@@ -86,8 +92,8 @@ class OffsetFetchRequest(Message):
         self,
         group_id: str = "",  # v1-7
         topics: list[OffsetFetchRequestTopic] | None | tuple[()] = (),  # v1-7
-        groups: list[OffsetFetchRequestGroup] | None = None,  # v8-9
-        require_stable: bool = False,  # v7-9
+        groups: list[OffsetFetchRequestGroup] | None = None,  # v8-10
+        require_stable: bool = False,  # v7-10
     ) -> None:
         self.group_id: str = group_id
         self.topics: list[OffsetFetchRequestTopic] | None = [] if isinstance(topics, tuple) else topics
@@ -112,11 +118,11 @@ class OffsetFetchResponsePartitions(Message):
 
     def __init__(
         self,
-        partition_index: int = 0,  # v8-9
-        committed_offset: int = 0,  # v8-9
-        committed_leader_epoch: int = -1,  # v8-9
-        metadata: str | None = None,  # v8-9
-        error_code: int = 0,  # v8-9
+        partition_index: int = 0,  # v8-10
+        committed_offset: int = 0,  # v8-10
+        committed_leader_epoch: int = -1,  # v8-10
+        metadata: str | None = None,  # v8-10
+        error_code: int = 0,  # v8-10
     ) -> None:
         self.partition_index: int = partition_index
         self.committed_offset: int = committed_offset
@@ -126,14 +132,16 @@ class OffsetFetchResponsePartitions(Message):
 
 
 class OffsetFetchResponseTopics(Message):
-    __slots__ = ("name", "partitions",)
+    __slots__ = ("name", "topic_id", "partitions",)
 
     def __init__(
         self,
         name: str = "",  # v8-9
-        partitions: list[OffsetFetchResponsePartitions] | None = None,  # v8-9
+        topic_id: bytes = ZERO_UUID,  # v10-10
+        partitions: list[OffsetFetchResponsePartitions] | None = None,  # v8-10
     ) -> None:
         self.name: str = name
+        self.topic_id: bytes = topic_id
         self.partitions: list[OffsetFetchResponsePartitions] = [] if partitions is None else partitions
 
 
@@ -142,9 +150,9 @@ class OffsetFetchResponseGroup(Message):
 
     def __init__(
         self,
-        group_id: str = "",  # v8-9
-        topics: list[OffsetFetchResponseTopics] | None = None,  # v8-9
-        error_code: int = 0,  # v8-9
+        group_id: str = "",  # v8-10
+        topics: list[OffsetFetchResponseTopics] | None = None,  # v8-10
+        error_code: int = 0,  # v8-10
     ) -> None:
         self.group_id: str = group_id
         self.topics: list[OffsetFetchResponseTopics] = [] if topics is None else topics
@@ -156,10 +164,10 @@ class OffsetFetchResponse(Message):
 
     def __init__(
         self,
-        throttle_time_ms: int = 0,  # v3-9
+        throttle_time_ms: int = 0,  # v3-10
         topics: list[OffsetFetchResponseTopic] | None = None,  # v1-7
         error_code: int = 0,  # v2-7
-        groups: list[OffsetFetchResponseGroup] | None = None,  # v8-9
+        groups: list[OffsetFetchResponseGroup] | None = None,  # v8-10
     ) -> None:
         self.throttle_time_ms: int = throttle_time_ms
         self.topics: list[OffsetFetchResponseTopic] = [] if topics is None else topics
@@ -378,6 +386,7 @@ def _decode_offset_fetch_request_topics_list_v8(buf: bytes, at: int, end: int, c
     try:
         for _ in range(count):
             o = new(OffsetFetchRequestTopics)
+            o.topic_id = ZERO_UUID
             n = buf[at]
             at += 1
             if n > 127:
@@ -536,6 +545,101 @@ def _decode_offset_fetch_request_v9(data: Buffer, at: int, end: int, count_max: 
     return o, at
 
 
+def _decode_offset_fetch_request_topics_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchRequestTopics], int]:
+    if not 0 <= count <= count_max or count * 18 > end - at:
+        raise bad_count("OffsetFetchRequestTopics", at, count, count_max, end - at)
+    items: list[OffsetFetchRequestTopics] = []
+    try:
+        for _ in range(count):
+            o = new(OffsetFetchRequestTopics)
+            o.name = ""
+            o.topic_id, n = _unpack_uc(buf, at)
+            at += 17
+            if n > 127:
+                n, at = decode_varint(buf, at - 1)
+            o.partition_indexes, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
+            n = buf[at]
+            at += 1
+            if n:
+                at = skip_tags(buf, at - 1, end)
+            items.append(o)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return items, at
+
+
+def _decode_offset_fetch_request_group_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchRequestGroup], int]:
+    if not 0 <= count <= count_max or count * 8 > end - at:
+        raise bad_count("OffsetFetchRequestGroup", at, count, count_max, end - at)
+    items: list[OffsetFetchRequestGroup] = []
+    try:
+        for _ in range(count):
+            o = new(OffsetFetchRequestGroup)
+            n = buf[at]
+            at += 1
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            stop = at + n - 1
+            if not at <= stop <= end:
+                raise bad_length(stop - at, end - at)
+            o.group_id = buf[at:stop].decode()
+            at = stop
+            n = buf[at]
+            at += 1
+            if n > 127:
+                n, at = decode_string_length(buf, at - 1)
+            if n == 0:
+                o.member_id = None
+            else:
+                stop = at + n - 1
+                if not at <= stop <= end:
+                    raise bad_length(stop - at, end - at)
+                o.member_id = buf[at:stop].decode()
+                at = stop
+            o.member_epoch, n = _unpack_ic(buf, at)
+            at += 5
+            if n > 127:
+                n, at = decode_varint(buf, at - 1)
+            if n == 0:
+                o.topics = None
+            else:
+                if n == 1:
+                    o.topics = []
+                else:
+                    o.topics, at = _decode_offset_fetch_request_topics_list_v10(buf, at, end, count_max, n - 1)
+            n = buf[at]
+            at += 1
+            if n:
+                at = skip_tags(buf, at - 1, end)
+            items.append(o)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return items, at
+
+
+def _decode_offset_fetch_request_v10(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchRequest, int]:
+    buf = data if type(data) is bytes else bytes(data)
+    o = new(OffsetFetchRequest)
+    try:
+        o.group_id = ""
+        o.topics = []
+        n = buf[at]
+        at += 1
+        if n > 127:
+            n, at = decode_varint(buf, at - 1)
+        if n == 1:
+            o.groups = []
+        else:
+            o.groups, at = _decode_offset_fetch_request_group_list_v10(buf, at, end, count_max, n - 1)
+        o.require_stable, n = _unpack_oc(buf, at)
+        at += 2
+        if n:
+            at = skip_tags(buf, at - 1, end)
+    except UNREADABLE as failure:
+        raise unreadable(failure, at, o) from None
+    return o, at
+
+
 def _encode_offset_fetch_request_topics_list_v9(items: list[OffsetFetchRequestTopics], out: bytearray) -> None:
     v: Any
     for o in items:
@@ -637,6 +741,7 @@ def _decode_offset_fetch_response_topics_list_v9(buf: bytes, at: int, end: int, 
     try:
         for _ in range(count):
             o = new(OffsetFetchResponseTopics)
+            o.topic_id = ZERO_UUID
             n = buf[at]
             at += 1
             if n > 127:
@@ -934,6 +1039,50 @@ def _encode_offset_fetch_response_v8(o: OffsetFetchResponse, out: bytearray, par
     return out
 
 
+def _encode_offset_fetch_response_topics_list_v10(items: list[OffsetFetchResponseTopics], out: bytearray) -> None:
+    v: Any
+    for o in items:
+        v = o.partitions
+        n = len(v) + 1
+        out += _pack_uc(o.topic_id, n) if n < 128 else _pack_u(o.topic_id) + encode_varint(n)
+        if v:
+            _encode_offset_fetch_response_partitions_list_v8(v, out)
+        out.append(0)
+
+
+def _encode_offset_fetch_response_group_list_v10(items: list[OffsetFetchResponseGroup], out: bytearray) -> None:
+    v: Any
+    for o in items:
+        v = o.group_id
+        v = v.encode()
+        n = len(v) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            out += encode_string_length(n)
+        out += v
+        v = o.topics
+        n = len(v) + 1
+        if n < 128:
+            out.append(n)
+        else:
+            out += encode_varint(n)
+        if v:
+            _encode_offset_fetch_response_topics_list_v10(v, out)
+        out += _pack_hx(o.error_code)
+
+
+def _encode_offset_fetch_response_v10(o: OffsetFetchResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
+    v: Any
+    v = o.groups
+    n = len(v) + 1
+    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
+    if v:
+        _encode_offset_fetch_response_group_list_v10(v, out)
+    out.append(0)
+    return out
+
+
 DECODE_REQUEST: dict[int, Decode[OffsetFetchRequest]] = {
     1: _decode_offset_fetch_request_v1,
     2: _decode_offset_fetch_request_v2,
@@ -944,6 +1093,7 @@ DECODE_REQUEST: dict[int, Decode[OffsetFetchRequest]] = {
     7: _decode_offset_fetch_request_v7,
     8: _decode_offset_fetch_request_v8,
     9: _decode_offset_fetch_request_v9,
+    10: _decode_offset_fetch_request_v10,
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetFetchRequest]] = {
@@ -964,4 +1114,5 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetFetchResponse]] = {
     7: _encode_offset_fetch_response_v6,
     8: _encode_offset_fetch_response_v8,
     9: _encode_offset_fetch_response_v8,
+    10: _encode_offset_fetch_response_v10,
 }

@@ -28,7 +28,9 @@ def _configs(number: int) -> DescribeConfigsResult:
 
 def _offsets(number: int) -> OffsetFetchResponseGroup:
     lines = [OffsetFetchResponsePartitions(number, 7, 1, "é")]
-    return OffsetFetchResponseGroup(f"g{number}", [OffsetFetchResponseTopics("t", lines)])
+    return OffsetFetchResponseGroup(
+        f"g{number}", [OffsetFetchResponseTopics("t", partitions=lines)]
+    )
 
 
 def _group(number: int) -> DescribedGroup:

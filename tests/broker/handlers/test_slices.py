@@ -165,7 +165,9 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
         OffsetCommitRequest(
             "g",
             topics=[
-                OffsetCommitRequestTopic("t", [OffsetCommitRequestPartition(n) for n in range(200)])
+                OffsetCommitRequestTopic(
+                    "t", partitions=[OffsetCommitRequestPartition(n) for n in range(200)]
+                )
             ],
         ),
         _partitions,
@@ -285,7 +287,9 @@ def test_a_group_that_is_refused_is_answered_in_slices(
 def _commit_many(group: str, offset: int, count: int) -> bytes:
     """A frame that commits one offset of the same partition `count` times."""
     partitions = [OffsetCommitRequestPartition(0, offset)] * count
-    request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("t", partitions)])
+    request = OffsetCommitRequest(
+        group, topics=[OffsetCommitRequestTopic("t", partitions=partitions)]
+    )
     return b"".join(encode_request_frame(1, APIS[8], 8, "me", request))
 
 
@@ -335,7 +339,7 @@ def test_a_group_with_many_offsets_is_deleted_in_slices(
     monkeypatch.setattr(deletion, "AT_ONCE", 2)
     partitions = [OffsetCommitRequestPartition(number, 5) for number in range(3)]
     for group in ("many offsets", "few"):
-        topics = [OffsetCommitRequestTopic("t", partitions)]
+        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
         client.call(8, OffsetCommitRequest(group, topics=topics), 8)
 
     results = client.call(42, DeleteGroupsRequest(["many offsets"]), 2).results

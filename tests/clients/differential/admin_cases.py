@@ -27,7 +27,7 @@ from logstore.wire.messages import (
     unregister_broker,
     update_features,
 )
-from tests.clients.differential.peer import METADATA, Peer, versions
+from tests.clients.differential.peer import METADATA, STRANGE_ID, Peer, versions
 
 API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 18, 19, 20, 32
 ALTER_CONFIGS, ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 33, 34, 35, 37
@@ -36,7 +36,6 @@ DESCRIBE_QUOTAS, ALTER_QUOTAS, SCRAM, QUORUM, CLUSTER = 48, 49, 50, 55, 60
 UNREGISTER, TRANSACTIONS, RESOURCES, TOPIC_PARTITIONS = 64, 66, 74, 75
 UPDATE_FEATURES = 57
 TOPIC, BROKER, LOGGER = 2, 4, 8
-STRANGE_ID = bytes(range(16))
 
 
 def prepare(peer: Peer) -> None:

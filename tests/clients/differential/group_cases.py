@@ -16,7 +16,7 @@ from logstore.wire.messages import (
     offset_fetch,
     sync_group,
 )
-from tests.clients.differential.peer import Peer, versions
+from tests.clients.differential.peer import STRANGE_ID, Peer, versions
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 8, 9, 10, 11, 12
 LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS = 13, 14, 15, 16, 42
@@ -95,7 +95,7 @@ def _life(peer: Peer, version: int) -> None:
         ("a stranger", generation, "a stranger"),
         ("without a member", -1, ""),
     ):
-        commit = committing(group, "read", 0, 5, number, who)
+        commit = committing(peer, group, "read", 0, 5, number, who)
         peer.ask(f"{what} {of}", OFFSET_COMMIT, _at(version, OFFSET_COMMIT), commit)
     other = joining(group, version, member, protocol_type="connect")
     peer.ask("another protocol type", JOIN_GROUP, version, other)
@@ -108,10 +108,17 @@ def _life(peer: Peer, version: int) -> None:
 
 
 def committing(
-    group: str, topic: str, partition: int, offset: int, generation: int = -1, member: str = ""
+    peer: Peer,
+    group: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    generation: int = -1,
+    member: str = "",
 ) -> offset_commit.OffsetCommitRequest:
     one = offset_commit.OffsetCommitRequestPartition(partition, offset, -1, "noted")
-    topics = [offset_commit.OffsetCommitRequestTopic(topic, [one])]
+    topic_id = peer.topic_ids.get(topic, STRANGE_ID)
+    topics = [offset_commit.OffsetCommitRequestTopic(topic, topic_id, [one])]
     return offset_commit.OffsetCommitRequest(group, generation, member, -1, None, topics)
 
 
@@ -166,14 +173,14 @@ def _offsets(peer: Peer) -> None:
             ("an unknown topic", "unknown", 0),
             ("an unknown partition", "read", 9),
         ):
-            request = committing(group, topic, partition, 7)
+            request = committing(peer, group, topic, partition, 7)
             peer.ask(what, OFFSET_COMMIT, version, request)
-        request = committing(group, "read", 1, 7)
+        request = committing(peer, group, "read", 1, 7)
         request.topics[0].partitions[0].committed_metadata = "x" * 5_000
         peer.ask("long metadata", OFFSET_COMMIT, version, request)
-        request = committing("", "read", 1, 7)
+        request = committing(peer, "", "read", 1, 7)
         peer.ask("an empty group", OFFSET_COMMIT, version, request)
-        negative = committing(group, "read", 1, -5)
+        negative = committing(peer, group, "read", 1, -5)
         peer.ask("a negative offset", OFFSET_COMMIT, version, negative)
     for version in versions(OFFSET_FETCH):
         group = f"offsets-{_at(version, OFFSET_COMMIT)}"
@@ -186,7 +193,7 @@ def _offsets(peer: Peer) -> None:
         ):
             if names is None and version < 2:
                 continue
-            peer.ask(what, OFFSET_FETCH, version, fetching(asked_group, names))
+            peer.ask(what, OFFSET_FETCH, version, fetching(peer, asked_group, names))
     for version in versions(OFFSET_DELETE):
         for what, group, topic in (
             ("one", "offsets-4", "read"), ("an unknown group", "unknown", "read"),
@@ -199,10 +206,17 @@ def _offsets(peer: Peer) -> None:
 
 
 def fetching(
-    group: str, names: list[tuple[str, list[int]]] | None
+    peer: Peer, group: str, names: list[tuple[str, list[int]]] | None
 ) -> offset_fetch.OffsetFetchRequest:
-    old = None if names is None else [offset_fetch.OffsetFetchRequestTopic(*one) for one in names]
-    new = None if names is None else [offset_fetch.OffsetFetchRequestTopics(*one) for one in names]
+    old = new = None
+    if names is not None:
+        old = [offset_fetch.OffsetFetchRequestTopic(*one) for one in names]
+        new = [
+            offset_fetch.OffsetFetchRequestTopics(
+                topic, peer.topic_ids.get(topic, STRANGE_ID), partitions
+            )
+            for topic, partitions in names
+        ]
     groups = [offset_fetch.OffsetFetchRequestGroup(group, None, -1, new)]
     return offset_fetch.OffsetFetchRequest(group, old, groups, False)
 

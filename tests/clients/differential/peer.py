@@ -20,6 +20,8 @@ from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 from tools.full_wire import APIS, Connection
 
 METADATA, CREATE_TOPICS = 3, 19
+STRANGE_ID = bytes(range(16))
+"""Of no topic."""
 ANSWER_S = 10.0
 READY_S = 60.0
 CLOSED = "connection closed"

@@ -14,12 +14,11 @@ from logstore.wire.messages import (
     offset_for_leader_epoch,
     produce,
 )
-from tests.clients.differential.peer import Peer, versions
+from tests.clients.differential.peer import STRANGE_ID, Peer, versions
 
 PRODUCE, FETCH, LIST_OFFSETS, DELETE_RECORDS = 0, 1, 2, 21
 INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_PRODUCERS = 22, 23, 61
 BY_ID_FROM = 13
-STRANGE_ID = bytes(range(16))
 PRODUCER_ID = 4_000_000
 """Of a producer whose id no server has given: it is taken all the same."""
 

@@ -99,14 +99,14 @@ def await_coordinator(connection: Connection, group: str) -> None:
 
 def commit(connection: Connection, group: str, offset: int) -> None:
     parts = [OffsetCommitRequestPartition(number, offset) for number in range(PARTITIONS)]
-    request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(TOPIC, parts)])
+    request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(TOPIC, partitions=parts)])
     (topic,) = connection.call(OFFSET_COMMIT, request).topics
     assert not any(one.error_code for one in topic.partitions), topic.partitions[0].error_code
 
 
 def fetch(connection: Connection, group: str) -> tuple[int, set[int]]:
     """The error, and the offsets of all partitions."""
-    topics = [OffsetFetchRequestTopics(TOPIC, list(range(PARTITIONS)))]
+    topics = [OffsetFetchRequestTopics(TOPIC, partition_indexes=[*range(PARTITIONS)])]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
     (answer,) = connection.call(OFFSET_FETCH, request).groups
     if answer.error_code:
