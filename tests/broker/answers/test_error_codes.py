@@ -37,3 +37,10 @@ def test_every_reason_and_refusal_has_a_code() -> None:
 
 def test_a_refusal_has_the_code_it_was_given() -> None:
     assert code_of(Refuse(ErrorCode.INVALID_CONFIG, "no")) == ErrorCode.INVALID_CONFIG
+
+
+def test_no_trouble_of_ours_is_said_to_be_one_of_replicas() -> None:
+    codes = {*CODES.values(), *BATCH_CODES.values(), *PRODUCER_CODES.values()}
+
+    assert ErrorCode.NOT_ENOUGH_REPLICAS not in codes
+    assert ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND not in codes

@@ -19,6 +19,10 @@ from tests.broker.running import API_VERSIONS, PRODUCE, Running
 from tools.full_wire import APIS, Connection
 
 FEATURES_FROM = 3
+OF_OLD_CLIENTS = {0: (0, 13), 1: (4, 18), 2: (1, 11), 9: (1, 9), 11: (0, 9), 16: (0, 5), 23: (2, 4)}
+"""Ranges from which they conclude more than a version: librdkafka its codecs from Produce 0, its
+batches from Produce 3 and Fetch 4, Kerberos (before 2.11) from JoinGroup 0. ListOffsets 0 has
+another meaning. OffsetFetch and ListGroups broke clients where a broker named one version alone."""
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -47,6 +51,13 @@ def test_every_version_tells_the_table_and_the_newer_ones_features(
     level = running.log.format_level
     assert (finalized.min_version_level, finalized.max_version_level) == (level, level)
     assert response.finalized_features_epoch == level
+
+
+def test_old_clients_find_the_ranges_that_they_look_for(client: Connection) -> None:
+    response: ApiVersionsResponse = client.call(API_VERSIONS, ApiVersionsRequest("a", "1"), 3)
+    ranges = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+
+    assert {key: ranges[key] for key in OF_OLD_CLIENTS} == OF_OLD_CLIENTS
 
 
 def test_the_table_of_the_documentation_is_the_one_that_is_served() -> None:

@@ -139,6 +139,19 @@ def test_max_bytes_bounds_the_answer_in_the_order_of_the_request(
     assert counts(3, 2, max_bytes=1) == [1, 0]
 
 
+def test_the_limit_of_the_broker_bounds_the_whole_answer() -> None:
+    size = len(batch_of(b"x" * 1000))
+    with running_broker({"fetch.max.bytes": str(4 * size)}) as running, running.connect() as client:
+        running.create_topic("many", 3)
+        for partition in range(3):
+            for _ in range(3):
+                produce(client, "many", batch_of(b"x" * 1000), partition=partition)
+        wanted = [FetchPartition(n, fetch_offset=0, partition_max_bytes=1 << 20) for n in range(3)]
+
+        answers = fetch_many(client, *wanted, max_bytes=1 << 20)
+        assert [len(offsets(data)) for data in answers] == [3, 1, 0]
+
+
 def test_a_wait_ends_with_the_commit_that_brings_enough(
     running: Running, client: Connection
 ) -> None:

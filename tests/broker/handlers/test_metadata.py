@@ -13,7 +13,7 @@ from logstore.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from tests.broker.held_turns import HeldTurns
-from tests.broker.running import METADATA, Running, running_broker
+from tests.broker.running import METADATA, Running, Shared, running_broker
 from tools.full_wire import APIS
 
 NOT_ASKED = -(2**31)
@@ -59,6 +59,20 @@ def test_the_cluster_id_is_a_uuid_as_kafka_writes_it(running: Running, client: C
 
     assert cluster_id is not None and len(cluster_id) == 22
     assert cluster_id == ask(client, version=2).cluster_id
+
+
+def test_the_cluster_id_is_that_of_the_log_on_every_broker_and_after_a_start() -> None:
+    shared, ids = Shared(), set()
+    for number in (1, 2, 1):
+        running = Running({}, 1 << 24, broker=number, shared=shared)
+        running.start()
+        try:
+            with running.connect() as client:
+                ids.add(ask(client).cluster_id)
+        finally:
+            running.stop()
+
+    assert len(ids) == 1 and None not in ids
 
 
 def test_no_list_means_all_and_an_empty_one_none_but_in_version_0() -> None:
