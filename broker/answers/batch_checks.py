@@ -6,7 +6,7 @@ What needs state (sequences of idempotent producers) `Leader.append` decides, wh
 """
 
 from broker.answers.error_codes import Refuse
-from broker.answers.record_checks import RecordChecks
+from broker.answers.record_checks import RECORD_ERRORS_MAX, RecordChecks, RefuseRecords
 from broker.answers.topic_rules import TopicRules
 from logstore.records.batch import (
     CODEC_BITS,
@@ -19,6 +19,7 @@ from logstore.records.batch import (
     CorruptBatch,
     Reason,
     check_batch,
+    with_create_time,
     with_max_timestamp,
 )
 from logstore.wire.errors import ErrorCode
@@ -37,9 +38,9 @@ def check_produced(
 ) -> tuple[memoryview, BatchHeader]:
     """The one batch that `records` must be, in the form to store, and its header.
 
-    As it came; only a largest timestamp that is not that of its records is put right, in a copy, as
-    Kafka does, and where the topic has a codec of its own, the records are in that. Raises
-    `Refuse`, `BadBatch`, or `Retryable`: the topic changed under the request.
+    As it came; only a largest timestamp that is not that of its records, and the type LogAppendTime
+    are put right, in a copy, as Kafka does, and where the topic has a codec of its own, the records
+    are in that. Raises `Refuse`, `BadBatch`, or `Retryable`: the topic changed under the request.
     """
     if not records:
         raise Refuse(ErrorCode.INVALID_RECORD, NO_BATCH)
@@ -62,7 +63,7 @@ def check_produced(
         )
     attributes = header.attributes
     if attributes & _RARE_BITS:
-        _refuse_bits(attributes)
+        _refuse_bits(header, rules)
     if attributes & CODEC_BITS == _ZSTD and version < ZSTD_FROM:
         raise Refuse(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -70,6 +71,8 @@ def check_produced(
         )
     largest = checks.check(records, rules, now_ms)
     stored = checks.recompressed(records)
+    if attributes & LOG_APPEND_TIME_BIT:
+        return with_create_time(records if stored is None else stored[0], largest)
     if stored is not None:
         return stored
     if largest != header.max_timestamp and not rules.stamps_append_time:
@@ -96,11 +99,17 @@ def _checked(records: memoryview, size: int) -> BatchHeader:
         raise
 
 
-def _refuse_bits(attributes: int) -> None:
+def _refuse_bits(header: BatchHeader, rules: TopicRules) -> None:
+    """A topic that stamps the time itself takes no batch that claims to be stamped; others take the
+    times that its records have, as Kafka does."""
+    attributes = header.attributes
     if attributes & CONTROL_BIT:
         raise Refuse(ErrorCode.INVALID_RECORD, "clients may not write control records")
-    if attributes & LOG_APPEND_TIME_BIT:
-        raise Refuse(
-            ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type LogAppendTime"
+    if attributes & TRANSACTIONAL_BIT:
+        raise Refuse(ErrorCode.INVALID_TXN_STATE, "transactions are not supported by this version")
+    if rules.stamps_append_time:
+        raise RefuseRecords(
+            ErrorCode.INVALID_TIMESTAMP,
+            "clients may not set the timestamp type LogAppendTime",
+            range(min(header.record_count, RECORD_ERRORS_MAX)),
         )
-    raise Refuse(ErrorCode.INVALID_TXN_STATE, "transactions are not supported by this version")

@@ -254,6 +254,15 @@ def with_max_timestamp(batch: Buffer, max_timestamp_ms: int) -> tuple[memoryview
     return view, BatchHeader._make(HEADER.unpack_from(copy))
 
 
+def with_create_time(batch: Buffer, max_timestamp_ms: int) -> tuple[memoryview, BatchHeader]:
+    """A copy of the one whole batch in `batch` whose records have their own timestamps, the largest
+    of which is given, and its header."""
+    copy = bytearray(batch)
+    (attributes,) = _ATTRIBUTES.unpack_from(copy, _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(copy, _ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME_BIT)
+    return with_max_timestamp(copy, max_timestamp_ms)
+
+
 def with_next_offset(batch: Buffer, next_offset: int) -> bytes:
     """A copy of the one whole batch in `batch` that ends below `next_offset`, or as near to it as a
     batch can: it says that no offset between its last record and that one has a record."""

@@ -99,7 +99,6 @@ REFUSED = {
     "with a base offset": (batch_of(b"x", base_offset=7), ErrorCode.INVALID_RECORD),
     "old magic": (magic_1(batch_of(b"x")), ErrorCode.INVALID_RECORD),
     "control": (batch_of(b"x", control=True), ErrorCode.INVALID_RECORD),
-    "log append time": (batch_of(b"x", log_append_time=True), ErrorCode.INVALID_TIMESTAMP),
     "transactional": (
         batch_of(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
         ErrorCode.INVALID_TXN_STATE,
@@ -150,20 +149,6 @@ def test_a_topic_may_refuse_old_records(running: Running, client: Connection) ->
     assert one.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in one.record_errors] == [0]
     assert produce(client, "young", batch_of(b"x")).error_code == 0
-
-
-def test_a_topic_that_stamps_append_time_tells_it_and_keeps_the_crc_right(
-    running: Running, client: Connection
-) -> None:
-    running.create_topic("stamped", 1, {"message.timestamp.type": "LogAppendTime"})
-    one = produce(client, "stamped", batch_of(b"x", timestamp=NOW_MS + 9 * HOUR_MS))
-    stored = memoryview(fetch(client, "stamped").records or b"")  # type: ignore[arg-type]
-    header = read_header(stored, 0, len(stored))
-
-    assert one.error_code == 0
-    assert abs(one.log_append_time_ms - NOW_MS) < HOUR_MS
-    assert header.is_log_append_time and header.max_timestamp == one.log_append_time_ms
-    check_crc(stored, 0, header)
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])

@@ -32,6 +32,7 @@ def prepare(peer: Peer) -> None:
     peer.create("empty")
     peer.create("compact", cleanup_policy="compact")
     peer.create("stamped", message_timestamp_type="LogAppendTime")
+    peer.create("bits")
     peer.create("small", max_message_bytes="500")
     peer.create("cut")
 
@@ -54,6 +55,11 @@ def run(peer: Peer, now_ms: int) -> None:
 def batch(now_ms: int, count: int = 1, *, key: bytes | None = b"k", **fields: Any) -> bytes:
     records = [Record(one, now_ms + one, key, b"value %d" % one) for one in range(count)]
     return encode_batch(records, **fields)
+
+
+def _append_timed(now_ms: int) -> bytes:
+    records = [Record(one, now_ms, b"k", b"v") for one in range(2)]
+    return encode_batch(records, log_append_time=True)
 
 
 def produced(
@@ -97,6 +103,8 @@ def _produce_what_is_refused(peer: Peer, now_ms: int) -> None:
         "no key, compacted": ("compact", batch(now_ms, key=None)),
         "too large": ("small", batch(now_ms, 60)),
         "from a far future": ("refused", batch(now_ms + 2 * day_ms)),
+        "an append-time bit": ("bits", _append_timed(now_ms)),
+        "an append-time bit, stamped": ("stamped", _append_timed(now_ms)),
         "a control batch": (
             "refused",
             batch(now_ms, control=True, producer_id=5, producer_epoch=0),
