@@ -19,7 +19,15 @@ from tests.broker.running import API_VERSIONS, PRODUCE, Running
 from tools.full_wire import APIS, Connection
 
 FEATURES_FROM = 3
-OF_OLD_CLIENTS = {0: (0, 13), 1: (4, 18), 2: (1, 11), 9: (1, 9), 11: (0, 9), 16: (0, 5), 23: (2, 4)}
+OF_OLD_CLIENTS = {
+    0: (0, 13),
+    1: (4, 18),
+    2: (1, 11),
+    9: (1, 10),
+    11: (0, 9),
+    16: (0, 5),
+    23: (2, 4),
+}
 """Ranges from which they conclude more than a version: librdkafka its codecs from Produce 0, its
 batches from Produce 3 and Fetch 4, Kerberos (before 2.11) from JoinGroup 0. ListOffsets 0 has
 another meaning. OffsetFetch and ListGroups broke clients where a broker named one version alone."""
