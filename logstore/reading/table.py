@@ -23,7 +23,7 @@ from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.table_batches import Stream, TableBatches
 from logstore.reading.table_times import TimedRecord, first_at_or_after, latest
-from logstore.records.batch import Codec, read_header, with_next_offset
+from logstore.records.batch import Codec, read_header
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,9 +90,8 @@ class TableReader:
     def span(self, stream: Stream, offset: int, version: int, bytes_max: int) -> TableBatches:
         """Batches of the table from `offset` on; an empty span if it does not reach there.
 
-        It ends with the batch that reaches `bytes_max`, or with a file. Where no rows are left up
-        to the table's end, its last batch ends there, as after Kafka's log cleaner: a consumer gets
-        there without another request, and kafka-go, which misreads batches without records, too.
+        It ends with the batch that reaches `bytes_max`, or with a file, or where the table does if
+        no rows are left up to there.
         """
         wanted = TableRequest(stream.topic_id, stream.partition, offset, offset + 1, version)
         batches = self._look(
@@ -125,9 +124,8 @@ class TableReader:
                 break
             position, cursor = max(position, cursor.end), None
             if batches:
-                if ends[-1] < table_end and _has_no_rows_from(snapshot, stream, position):
-                    batches[-1] = with_next_offset(batches[-1], table_end)
-                    position = ends[-1] = read_header(batches[-1], 0, len(batches[-1])).next_offset
+                if position < table_end and _has_no_rows_from(snapshot, stream, position):
+                    position = table_end
                 break
         is_last = position >= table_end
         return TableBatches(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from logstore.records.batch import Codec
+from logstore.records.batch import Codec, with_next_offset
 
 Compression = Codec | Literal["producer"]
 """How batches made from a table are compressed; what a producer chose is not in the table, so
@@ -61,6 +61,10 @@ class TableBatches:
         With `is_first` the first of them is included whatever its size, and where it begins below
         `offset`. Without, such a batch ends the answer: the records below `offset` are in it
         already, in batches of a span that is cut elsewhere.
+
+        The last one reaches as far as there is no record behind it, as after Kafka's log cleaner: a
+        consumer gets there without another request, and kafka-go, which misreads a batch without
+        records, gets there at all.
         """
         begin = number = bisect_right(self.ends, offset)
         if not is_first and begin < len(self.bases) and self.bases[begin] < offset:
@@ -75,7 +79,10 @@ class TableBatches:
                 break
             taken_bytes += length
             number += 1
-        return TakenBatches(self.batches[begin:number], taken_bytes, end_offset)
+        taken = self.batches[begin:number]
+        if taken and self.ends[number - 1] < end_offset:
+            taken = [*taken[:-1], with_next_offset(taken[-1], end_offset)]
+        return TakenBatches(taken, taken_bytes, end_offset)
 
 
 class TableBatchCache:

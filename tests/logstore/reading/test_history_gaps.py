@@ -61,6 +61,9 @@ def test_the_last_batch_of_a_table_ends_where_the_table_does() -> None:
             headers = [header for _, header in split_batches(b"".join(chunk.buffers))]
             assert chunk.end_offset == headers[-1].next_offset == moved
             assert rows_of(b"".join(chunk.buffers), 40) == rows[40:50]
+            behind = await log.read(leader, 40, 60, 1 << 20)
+            headers = [header for _, header in split_batches(b"".join(behind.buffers))]
+            assert behind.end_offset == headers[-1].next_offset == 60, "beyond what is committed"
 
     play(scenario())
 

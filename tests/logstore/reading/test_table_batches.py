@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.reading.table_batches import Stream, TableBatchCache, TableBatches
+from logstore.records.batch import HEADER_BYTES, read_header
+from logstore.records.encode import encode_batch
 
 STREAM = Stream(bytes(16), 0, "lz4")
 
@@ -11,20 +13,25 @@ STREAM = Stream(bytes(16), 0, "lz4")
 def run_of(
     start: int, sizes: list[tuple[int, int, int]], end: int, version: int = 1
 ) -> TableBatches:
-    """`sizes` are (offsets left out before a batch, its offsets, its bytes)."""
+    """`sizes` are (offsets left out before a batch, its offsets, its bytes): a header and nothing,
+    or less than that where no batch is taken."""
     batches, bases, ends, at = [], [], [], start
     for gap, count, size in sizes:
         bases.append(at + gap)
         at += gap + count
         ends.append(at)
-        batches.append(bytes(size))
+        header = encode_batch([], base_offset=bases[-1], last_offset_delta=count - 1)
+        batches.append((header + bytes(size))[:size])
     return TableBatches(start, max(end, at), version, batches, bases, ends, sum(map(len, batches)))
 
 
-SIZES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(1, 9)), max_size=8)
+HEAD = HEADER_BYTES
+SIZES = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(HEAD, HEAD + 9)), max_size=8
+)
 
 
-@given(SIZES, st.integers(0, 3), st.integers(1, 40), st.integers(1, 60))
+@given(SIZES, st.integers(0, 3), st.integers(1, 5 * HEAD), st.integers(1, 60))
 def test_who_reads_on_gets_every_batch_once_and_in_order(
     sizes: list[tuple[int, int, int]], gap: int, room: int, up_to: int
 ) -> None:
@@ -39,35 +46,39 @@ def test_who_reads_on_gets_every_batch_once_and_in_order(
         assert offset < found.end_offset <= max(span.end, up_to)
         taken += found.batches
         offset = found.end_offset
+        if found.batches:
+            last = read_header(found.batches[-1], 0, len(found.batches[-1]))
+            before = span.ends[span.bases.index(last.base_offset)]
+            assert last.next_offset == max(before, offset), "it says what is behind it"
 
     wanted = [one for one, base in zip(span.batches, span.bases, strict=True) if base < up_to]
-    assert list(map(id, taken)) == list(map(id, wanted))
+    assert [one[:8] for one in taken] == [one[:8] for one in wanted]
 
 
 def test_reading_begins_with_the_batch_that_holds_the_offset_or_the_next() -> None:
-    span = run_of(0, [(0, 10, 5), (5, 10, 5)], 30)
+    span = run_of(0, [(0, 10, HEAD), (5, 10, HEAD)], 30)
 
-    assert span.take(7, 99, 5, is_first=True)[1:] == (5, 10)
-    assert span.take(12, 99, 99, is_first=True)[1:] == (5, 30)
+    assert span.take(7, 99, HEAD, is_first=True)[1:] == (HEAD, 10)
+    assert span.take(12, 99, 99, is_first=True)[1:] == (HEAD, 30)
     assert span.take(27, 99, 99, is_first=True)[1:] == (0, 30)
 
 
 def test_without_room_only_the_first_batch_of_an_answer_comes() -> None:
-    span = run_of(0, [(0, 10, 5)], 10)
+    span = run_of(0, [(0, 10, HEAD)], 10)
 
-    assert span.take(0, 99, 1, is_first=True)[1:] == (5, 10)
+    assert span.take(0, 99, 1, is_first=True)[1:] == (HEAD, 10)
     assert span.take(0, 99, 1, is_first=False)[1:] == (0, 0)
 
 
 def test_an_answer_ends_before_a_batch_that_begins_below_what_it_holds() -> None:
     """The file before was rewritten, so a span of its older version is cut elsewhere."""
-    newer = run_of(18, [(0, 1, 5)] * 13, 31, version=2)
-    older = run_of(22, [(0, 10, 5), (0, 10, 5)], 42)
+    newer = run_of(18, [(0, 1, HEAD)] * 13, 31, version=2)
+    older = run_of(22, [(0, 10, HEAD), (0, 10, HEAD)], 42)
     position = newer.take(18, 99, 999, is_first=True).end_offset
 
     assert older.take(position, 99, 99, is_first=False) == ((), 0, 31)
-    assert older.take(position, 99, 99, is_first=True)[1:] == (10, 42)
-    assert older.take(32, 99, 99, is_first=False)[1:] == (5, 42)
+    assert older.take(position, 99, 999, is_first=True)[1:] == (2 * HEAD, 42)
+    assert older.take(32, 99, 99, is_first=False)[1:] == (HEAD, 42)
 
 
 def test_the_least_recently_used_runs_go_first() -> None:
