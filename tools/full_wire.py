@@ -15,6 +15,7 @@ import importlib.metadata
 import importlib.util
 import os
 import py_compile
+import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -71,9 +72,9 @@ def _generate(key: int, file: Path) -> None:
 
     api = next(api for api in generate_wire.APIS if api.key == key)
     file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(f".{os.getpid()}")
+    unfinished = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     unfinished.write_text(generate_wire.rest(api), encoding="utf-8")
-    unfinished.replace(file)  # another process may be at it too
+    unfinished.replace(file)  # another process or thread may be at it too
     py_compile.compile(str(file), doraise=True)
 
 

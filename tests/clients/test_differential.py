@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,8 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Peer, Peer
         try:
             asked = Peer(kafka.bootstrap), Peer(bootstrap_of(broker))
             now_ms = SystemClock().now_ms()
-            with ThreadPoolExecutor(2) as threads:
-                for one in threads.map(lambda peer: _ask_all(peer, now_ms), asked):
-                    one.close()
+            with closing(asked[0]), closing(asked[1]), ThreadPoolExecutor(2) as threads:
+                list(threads.map(lambda peer: _ask_all(peer, now_ms), asked))
             yield asked
         finally:
             stop(kafka.processes)
@@ -53,13 +53,12 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _ask_all(peer: Peer, now_ms: int) -> Peer:
+def _ask_all(peer: Peer, now_ms: int) -> None:
     for cases in (record_cases, group_cases, admin_cases):
         cases.prepare(peer)
     record_cases.run(peer, now_ms)
     group_cases.run(peer)
     admin_cases.run(peer)
-    return peer
 
 
 def _verdict(peers: tuple[Peer, Peer]) -> Verdict:
