@@ -55,8 +55,11 @@ class Exchanges:
         self._client = client
         self._upstream: StreamPair | None = None
 
-    def end(self) -> None:
+    def end(self, *, abruptly: bool = False) -> None:
+        """Close the upstream connection; `abruptly`: what it has yet to send is dropped."""
         if self._upstream is not None:
+            if abruptly:
+                self._upstream.writer.transport.abort()
             self._upstream.writer.close()
             self._upstream = None
 

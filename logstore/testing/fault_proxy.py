@@ -51,6 +51,7 @@ class FaultProxy:
         self._began_s = time.monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._is_closed = False
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Accept connections; returns host:port."""
@@ -59,8 +60,13 @@ class FaultProxy:
         return f"{bound[0]}:{bound[1]}"
 
     async def close(self) -> None:
-        """Ends every connection; late requests that have not gone on yet never do."""
+        """Ends every connection; late requests that have not gone on yet never do.
+
+        One that was accepted a moment ago ends when the loop comes to it.
+        """
+        self._is_closed = True
         if self._server is not None:
+            await _stop_accepting(self._server)
             self._server.close()
         for task in self._tasks:
             task.cancel()
@@ -78,7 +84,7 @@ class FaultProxy:
         self._keep(task)
         exchange = Exchanges(self, StreamPair(reader, writer))
         try:
-            while (head := await read_head(reader)) is not None:
+            while not self._is_closed and (head := await read_head(reader)) is not None:
                 if head.get("expect").lower() == "100-continue":
                     writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                     head = head.without("expect")
@@ -91,7 +97,9 @@ class FaultProxy:
         except asyncio.CancelledError:
             pass  # closing; streams log a cancelled handler as an error
         finally:
-            exchange.end()
+            exchange.end(abruptly=self._is_closed)
+            if self._is_closed:
+                writer.transport.abort()
             writer.close()
 
     def fate(self, asked: ProxiedRequest) -> RequestFate:
@@ -141,6 +149,14 @@ class FaultProxy:
             status, answer = "400 Bad Request", {"error": str(error)}
         client.writer.write(encode_message(status, "application/json", json.dumps(answer).encode()))
         await client.writer.drain()
+
+
+async def _stop_accepting(server: asyncio.Server) -> None:
+    """A server that is closed first leaks what it has accepted and not yet given a transport."""
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        loop.remove_reader(listening.fileno())
+    await asyncio.sleep(0)
 
 
 def _changed(plan: FaultPlan, fields: dict[str, Any]) -> FaultPlan:

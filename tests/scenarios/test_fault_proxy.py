@@ -1,10 +1,13 @@
 """The fault proxy before real clients and servers: what each fault is to who asked, and to whom."""
 
+import gc
 import http.client
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -208,3 +211,22 @@ def test_it_runs_as_a_process_of_its_own_and_ends_on_request() -> None:
             assert store.get("k") == b"x"
         child.terminate()
         assert child.wait(20) in (0, -15, 130)
+
+
+def test_it_ends_while_clients_arrive_and_a_server_does_not_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf, ExitStack() as clients:
+
+        def client() -> socket.socket:
+            where = urlsplit(proxy.endpoint)
+            return clients.enter_context(socket.create_connection((where.hostname, where.port)))
+
+        with proxied(f"http://127.0.0.1:{deaf.getsockname()[1]}") as proxy:
+            half = client()
+            half.settimeout(0.5)
+            half.sendall(b"PUT /k HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n")
+            with suppress(TimeoutError):  # everything between is full
+                half.sendall(bytes(100_000_000))
+            for _ in range(20):
+                client()
+    # A connection that was left open is a warning once it is collected, and so an error.
+    gc.collect()

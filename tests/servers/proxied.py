@@ -29,9 +29,16 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
 
     def close(self) -> None:
+        """Once what runs has ended: a connection may have been accepted a moment ago."""
+        self.run(_rest())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(DEADLINE_S)
         self._loop.close()
+
+
+async def _rest() -> None:
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
 
 
 class Proxied:
