@@ -15,6 +15,10 @@ from logstore.runners.step_runner import outcome_of
 CONTROLLER = "controller"
 STEPS_PER_LEASE = 3
 GIVE_UP_S = 2.0
+LATE_RENEWALS_MAX = 3
+"""One after the other that took so long that the lease was over, for its holder, when they ended."""
+ABSTAINED_LEASES = 2.0
+"""After these: others look three times in one."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +36,7 @@ class LeaseKeeper:
         self._step_now = asyncio.Event()
         self._on_active = on_active
         self._abstains_until_s = 0.0
+        self._late_renewals = 0
 
     @property
     def is_active(self) -> bool:
@@ -55,8 +60,9 @@ class LeaseKeeper:
         wait_s = self._lease.lease_s / STEPS_PER_LEASE
         while True:
             was_active = self.is_active
-            if self._lease.is_mine or self._may_apply():
-                await self._step()
+            await self._step()
+            if self._late_renewals >= LATE_RENEWALS_MAX:
+                await self._hand_over()
             if self.is_active and not was_active:
                 logger.warning("this broker is the controller now: broker=%d", self._me)
                 self._on_active.set()
@@ -81,18 +87,34 @@ class LeaseKeeper:
         except TimeoutError:
             return  # it runs out by itself
 
+    async def _hand_over(self) -> None:
+        """Others would see it renewed, and wait, while nothing is done under it."""
+        self._late_renewals = 0
+        logger.warning(
+            "handing the controller lease over, renewing it takes too long to act under it: "
+            "broker=%d lease_s=%g",
+            self._me,
+            self._lease.lease_s,
+        )
+        await self.give_up(abstain_s=ABSTAINED_LEASES * self._lease.lease_s)
+
     def _may_apply(self) -> bool:
+        if self._clock.monotonic_s() < self._abstains_until_s:
+            return False
         row = self._log.brokers.get(self._me)
         is_leaving = row is not None and row.status is not BrokerStatus.SERVING
-        return not is_leaving and self._clock.monotonic_s() >= self._abstains_until_s
+        return self._lease.is_mine or not is_leaving
 
     async def _step(self) -> None:
         try:
             async with asyncio.timeout(self._lease.lease_s), self._lock:
-                now_s = self._clock.monotonic_s()
-                await self._runner.run(self._lease.step(now_s, self._is_dead))
+                now_s, applies = self._clock.monotonic_s(), self._may_apply()
+                await self._runner.run(self._lease.step(now_s, self._is_dead, applies=applies))
         except (LogstoreError, TimeoutError) as error:
             logger.debug("the controller lease can be neither renewed nor read: %s", error)
+        else:
+            is_late = applies and self._lease.is_mine and not self.is_active
+            self._late_renewals = self._late_renewals + 1 if is_late else 0
 
     def _is_dead(self, broker: int, epoch: int) -> bool:
         if not self._log.brokers:

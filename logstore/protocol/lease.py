@@ -53,9 +53,15 @@ class Lease:
             return False
         return now_s - self._renewed_s < self.lease_s * STEP_DOWN_AT
 
-    def step(self, now_s: float, is_dead: IsDead) -> Steps[None]:
-        """Renew it or watch it; `now_s` was read before. Raises as the registry does."""
-        if self.is_mine and self._renewed_s is not None:
+    def step(self, now_s: float, is_dead: IsDead, *, applies: bool = True) -> Steps[None]:
+        """Renew it or watch it; `now_s` was read before. Raises as the registry does.
+
+        An observer that does not apply for it only watches, even if the row is its own.
+        """
+        if not applies:
+            self._renewed_s = None
+            yield from self._look(now_s)
+        elif self.is_mine and self._renewed_s is not None:
             yield from self._renew(now_s)
         else:
             yield from self._watch(now_s, is_dead)
@@ -72,9 +78,12 @@ class Lease:
         assert self.seen is not None
         yield from self._write(replace(self.seen, heartbeat=self.seen.heartbeat + 1), now_s)
 
-    def _watch(self, now_s: float, is_dead: IsDead) -> Steps[None]:
+    def _look(self, now_s: float) -> Steps[None]:
         row: Row | None = yield GetRow(LEASE, self._what)
         self._saw(row, now_s)
+
+    def _watch(self, now_s: float, is_dead: IsDead) -> Steps[None]:
+        yield from self._look(now_s)
         if self.seen is None:
             new = LeaseRow(owner=self._owner, owner_epoch=self._owner_epoch, epoch=1, heartbeat=0)
             yield from self._write(new, now_s)

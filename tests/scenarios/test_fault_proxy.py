@@ -217,10 +217,10 @@ def test_it_ends_while_clients_arrive_and_a_server_does_not_read() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf, ExitStack() as clients:
 
         def client() -> socket.socket:
-            where = urlsplit(proxy.endpoint)
+            where = urlsplit(running.endpoint)
             return clients.enter_context(socket.create_connection((where.hostname, where.port)))
 
-        with proxied(f"http://127.0.0.1:{deaf.getsockname()[1]}") as proxy:
+        with proxied(f"http://127.0.0.1:{deaf.getsockname()[1]}") as running:
             half = client()
             half.settimeout(0.5)
             half.sendall(b"PUT /k HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n")

@@ -36,12 +36,13 @@ SETTINGS = ControllerSettings.of(BrokerSettings())
 class CountedRows:
     """A `RowStore` that counts calls by what they do and the pk they do it to.
 
-    Queries of the pk `denied` fail.
+    Queries of the pk `denied` fail; an update takes `update_s`.
     """
 
     def __init__(self, rows: RowStore) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.denied = ""
+        self.update_s = 0.0
         self._rows = rows
 
     async def get(self, pk: str, sk: str) -> Row | None:
@@ -66,6 +67,7 @@ class CountedRows:
         self, pk: str, sk: str, sets: Row, conditions: Sequence[Condition], write_id: str
     ) -> None:
         self.counts["update", pk] += 1
+        await VirtualClock().sleep_s(self.update_s)
         await self._rows.update_if(pk, sk, sets, conditions, write_id)
 
     async def delete_if(

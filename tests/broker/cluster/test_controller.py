@@ -210,6 +210,25 @@ def test_a_controller_that_stops_hands_its_lease_over_at_once() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("update_s", [1.6, 2.0])
+def test_a_controller_that_renews_too_slowly_to_act_hands_its_lease_over(update_s: float) -> None:
+    """It would keep the lease for ever, and never know in time that it has it."""
+
+    async def story(cluster: Cluster) -> None:
+        await cluster.start(1, 2, 3)
+        await cluster.until(lambda: cluster.active == [1])
+        cluster.nodes[1].rows.update_s = update_s
+        await cluster.until(lambda: cluster.active in ([2], [3]))
+
+        # It applies again once its turn has come, and hands over as often as it is too slow.
+        cluster.nodes[1].rows.update_s = 0.0
+        active = cluster.active[0]
+        cluster.nodes[active].rows.update_s = update_s
+        await cluster.until(lambda: len(cluster.active) == 1 and cluster.active != [active])
+
+    play(story)
+
+
 def test_a_controller_that_wakes_from_a_long_sleep_does_no_harm() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.start(1, 2, 3)

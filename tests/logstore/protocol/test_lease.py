@@ -54,8 +54,8 @@ class World:
             lambda: b"",
         )
 
-    def step(self, lease: Lease, off_s: float = 0.0) -> None:
-        steps = lease.step(self.now_s + off_s, lambda *life: life in self.dead)
+    def step(self, lease: Lease, off_s: float = 0.0, *, applies: bool = True) -> None:
+        steps = lease.step(self.now_s + off_s, lambda *life: life in self.dead, applies=applies)
         at_once(self.runner.run(steps))
 
     def row(self) -> LeaseRow:
@@ -144,6 +144,21 @@ def test_an_owner_that_stepped_down_goes_on_when_its_place_was_not_taken() -> No
 
     assert lease.holds(world.now_s)
     assert lease.acquired == 1
+
+
+def test_an_observer_that_does_not_apply_neither_takes_it_nor_renews_it() -> None:
+    world, lease, successor = World(), lease_of(1), lease_of(2)
+    world.step(lease)
+    for _ in range(3):
+        world.now_s += 1
+        world.step(lease, applies=False)
+        world.step(successor)
+
+        assert not lease.holds(world.now_s)
+        assert lease.seen == world.row()
+    world.watch(successor, 1)
+
+    assert successor.holds(world.now_s)
 
 
 def test_a_zombie_learns_at_its_next_renewal_that_it_was_replaced() -> None:
