@@ -49,6 +49,7 @@ CASES = (
     *(
         "spark_read",
         "spark_latency",
+        "spark_idle",
         "spark_real_time",
         "spark_write",
         "spark_history",
@@ -186,7 +187,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         nargs="+",
         default=[10, 1000],
-        help="for registry and compact; takeover takes the largest",
+        help="for registry, compact and spark_idle; takeover takes the largest",
     )
     _add_places(parser)
     parser.add_argument("--full", action="store_true", help="spark_read: every cell, for hours")

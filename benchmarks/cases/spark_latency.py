@@ -2,15 +2,14 @@
 
 One record at a time gives the floor of a micro-batch and its phases; then 100 records/s for a
 minute, latency from acknowledged to the sink; then a minute of nothing. Ours lies in a directory: a
-flush every 10 ms. What an idle driver asks of store and registry is counted apart, by steps of a
-clock; Kafka's asks its broker, which shows as the broker's CPU.
+flush every 10 ms. What an idle driver asks of store and registry is `spark_idle`; Kafka's asks its
+broker, which shows as the broker's CPU.
 """
 
 from benchmarks.contenders import Contenders, beside_kafka
 from benchmarks.load import new_topic
 from benchmarks.options import Options
 from benchmarks.peers.server import Server
-from benchmarks.spark.asked import asked_when_idle
 from benchmarks.spark.jars import session_jars
 from benchmarks.spark.launch import run_job
 
@@ -25,15 +24,13 @@ def contenders(options: Options) -> Contenders:
 
 def _run(server: Server, options: Options) -> dict[str, float]:
     topic = new_topic(server.bootstrap, partitions=PARTITIONS)
-    is_ours = server.name == "logstore"
-    url = str(server.directory)
-    where = {"path": url} if is_ours else {"kafka.bootstrap.servers": server.bootstrap}
-    found = run_job(
+    ours, kafkas = {"path": str(server.directory)}, {"kafka.bootstrap.servers": server.bootstrap}
+    return run_job(
         JOB,
         {
             "jars": [str(jar) for jar in session_jars()],
             "format": server.name,
-            "options": where,
+            "options": ours if server.name == "logstore" else kafkas,
             "bootstrap": server.bootstrap,
             "topic": topic,
             "brokers": [one.pid for one in server.processes],
@@ -43,4 +40,3 @@ def _run(server: Server, options: Options) -> dict[str, float]:
             "idle_s": IDLE_S * options.scale,
         },
     )
-    return {**found, **asked_when_idle(url, topic)} if is_ours else found

@@ -31,8 +31,8 @@ def start_logstore(
 
     The log lies at `place`, else in `directory`, where other files of the brokers go.
     """
-    data = directory / "data"
-    place = place or LogPlace(str(data))
+    place = place or LogPlace(str(directory / "data"))
+    data = directory / "data" if "://" in place.url else Path(place.url)
     processes: list[psutil.Process] = []
     addresses: list[str] = []
     counts: list[Path] = []
