@@ -23,7 +23,9 @@ from logstore.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from logstore.wire.messages.api_versions import ApiVersionsRequest
+from logstore.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from logstore.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -212,6 +214,18 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
             [DeleteRecordsTopic(name, [DeleteRecordsPartition()]) for name in NAMES], 30_000
         ),
         lambda response: response.topics,
+    ),
+    "CreateAcls": (
+        30,
+        3,
+        CreateAclsRequest([AclCreation(2, name, 3, "User:a", "*", 3, 3) for name in NAMES]),
+        lambda response: response.results,
+    ),
+    "DeleteAcls": (
+        31,
+        3,
+        DeleteAclsRequest([DeleteAclsFilter(2, name, 3, None, None, 3, 3) for name in NAMES]),
+        lambda response: response.filter_results,
     ),
     "Produce": (
         0,
