@@ -23,7 +23,8 @@ from logstore.slices import Slices, parts_of
 SLICE_ROWS = 1_000
 """Compared with those that are known: some 2 ms."""
 
-K, R = TypeVar("K"), TypeVar("R")
+K = TypeVar("K")
+R = TypeVar("R")
 
 
 @dataclass(slots=True, eq=False)

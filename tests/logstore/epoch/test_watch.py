@@ -55,8 +55,8 @@ class EditedRows(MemoryRows):
 
 
 def all_of_it(update: RegistryUpdate) -> Slices[RegistryUpdate]:
-    return update
     yield
+    return update
 
 
 @asynccontextmanager
