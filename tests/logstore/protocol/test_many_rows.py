@@ -13,6 +13,7 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Row
 from logstore.protocol.metadata import MERGED_ROWS, SLICE_ROWS, read_partition_rows
+from logstore.protocol.orphans import keep_rows
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps, Wait
 from logstore.protocol.view import read_everything
 
@@ -63,6 +64,16 @@ def test_partition_rows_come_in_order_and_in_slices() -> None:
     rows_of_a_query = len(IDS) * PARTITIONS // len(partition_pks())
     decoded = len(partition_pks()) * -(-rows_of_a_query // SLICE_ROWS)
     assert breaths == decoded + len(keys) // MERGED_ROWS - 2
+
+
+def test_rows_of_a_topic_just_made_are_looked_at_in_slices() -> None:
+    rows = stored()
+    kept, breaths = run(keep_rows(IDS[0], PARTITIONS), rows)
+
+    assert kept
+    assert breaths >= 2
+    rows[partition_pk(IDS[0], 1_999)] = []
+    assert not run(keep_rows(IDS[0], PARTITIONS), rows)[0]
 
 
 def test_few_rows_are_read_without_a_breath() -> None:
