@@ -24,6 +24,10 @@ from logstore.wire.messages.alter_partition_reassignments import (
 )
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from logstore.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from logstore.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
@@ -32,6 +36,7 @@ from logstore.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from logstore.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -214,6 +219,18 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
             [DeleteRecordsTopic(name, [DeleteRecordsPartition()]) for name in NAMES], 30_000
         ),
         lambda response: response.topics,
+    ),
+    "DeleteTopics": (
+        20,
+        6,
+        DeleteTopicsRequest(None, [DeleteTopicState(name) for name in NAMES], 30_000),
+        lambda response: response.responses,
+    ),
+    "CreatePartitions": (
+        37,
+        3,
+        CreatePartitionsRequest([CreatePartitionsTopic(name, 2) for name in NAMES], 30_000, True),
+        lambda response: response.results,
     ),
     "CreateAcls": (
         30,
