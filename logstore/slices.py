@@ -4,7 +4,8 @@ A generator yields after each slice and returns the result. What it works on mus
 slices unless its docstring allows that. `logstore.protocol.steps.sliced` makes steps of one. Pure.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -16,6 +17,14 @@ def parts_of(items: Sequence[T], count_max: int) -> Iterator[Sequence[T]]:
     """`items` in parts of at most `count_max`, in order."""
     for start in range(0, len(items), count_max):
         yield items[start : start + count_max]
+
+
+def summed(numbers: Iterable[int], count: int = 2_000) -> Slices[int]:
+    total, left = 0, iter(numbers)
+    while some := list(islice(left, count)):
+        total += sum(some)
+        yield
+    return total
 
 
 def emptied(items: Any, count: int = 2_000) -> Slices[None]:

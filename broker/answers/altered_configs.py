@@ -6,7 +6,6 @@ brokers' settings those that are read at a start alone are refused (`logstore.co
 A request may name 65,000 resources: they are counted, changed and answered in slices.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -22,6 +21,7 @@ from broker.answers.config_resources import ResourceType, find_topic
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
 from broker.answers.nested_answers import answer_items
+from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -29,15 +29,11 @@ from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.protocol.topic_configs import change_topic_configs
-from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 
 DEFAULT = "(default)"
 APPLIED_S_MAX = 5.0
 """How long an answer waits until this broker has applied the change."""
-
-SLICE_RESOURCES = 1_024
-"""Counted at a time: less than a millisecond."""
 
 Apply = Callable[[Mapping[str, str]], Mapping[str, str]]
 """The configs that a topic is to have, from those that it has. Raises `Refuse`, `InvalidConfig`."""
@@ -83,7 +79,8 @@ async def alter_each(
     refusal = over_budget(call.api.key, len(resources))
     often: Mapping[Named, int] = {}
     if refusal is None:
-        often = await broker.turns.finish(_count(resources))
+        named = ((one.resource_type, one.resource_name) for one in resources)
+        often = await broker.turns.finish(counted(named))
     async for asked in broker.turns.share(resources):
         kind, name = asked.resource_type, asked.resource_name
         code, text = int(ErrorCode.NONE), None
@@ -105,14 +102,6 @@ async def alter_each(
             code, text = code_of(error), str(error)
         answer.add(result(code, text, kind, name))
     answer_items(call, answer)
-
-
-def _count(resources: Sequence[Asked]) -> Slices[Mapping[Named, int]]:
-    often = Counter[Named]()
-    for part in parts_of(resources, SLICE_RESOURCES):
-        often.update((one.resource_type, one.resource_name) for one in part)
-        yield
-    return often
 
 
 async def _alter(broker: Services, call: Call, wanted: WantedChange, *, is_check: bool) -> None:

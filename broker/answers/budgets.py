@@ -24,6 +24,9 @@ ITEMS_MAX = 100_000
 PRODUCE_ITEMS_MAX = 10_000
 """The same for Produce, whose frames may be large."""
 
+PROTOCOLS_MAX = 1_000
+"""The same of the protocols of a member of a group, which are kept: clients have one to three."""
+
 UNITS_MAX = 20_000_000
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
@@ -53,7 +56,7 @@ BUDGETS: Mapping[int, Budget] = {
     8: Budget(10),
     9: Budget(20),
     10: Budget(20),
-    11: Budget(20),
+    11: Budget(20, items_max=PROTOCOLS_MAX),
     12: Budget(10),
     13: Budget(50),
     14: Budget(20),
@@ -65,6 +68,9 @@ BUDGETS: Mapping[int, Budget] = {
     21: Budget(_REGISTRY_UNITS),
     22: Budget(50),
     23: Budget(10),
+    29: Budget(10),
+    30: Budget(10),
+    31: Budget(10),
     32: Budget(250),
     33: Budget(_REGISTRY_UNITS),
     34: Budget(10),

@@ -71,7 +71,12 @@ PRODUCER_CODES: dict[Refusal, ErrorCode] = {
 
 
 def code_of(error: errors.LogstoreError) -> ErrorCode:
-    """The code that the error names itself, else that of its nearest class in `CODES`."""
+    """The code that the error names itself, else that of its nearest class in `CODES`.
+
+    The error goes no further, so its frames are let go: one of them may hold it, and with it the
+    whole request, of which there may be 50,000 items.
+    """
+    errors.without_frames(error)
     if isinstance(error, Refuse):
         return error.code
     if isinstance(error, BadBatch):

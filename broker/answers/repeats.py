@@ -4,7 +4,9 @@ Else a request of 80 KB that names one group 20,000 times gets an answer of giga
 group's offsets, each time.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from logstore.slices import Slices
@@ -13,12 +15,24 @@ T = TypeVar("T", bound=Hashable)
 
 Topics = Sequence[tuple[str | bytes, Sequence[int]]] | None
 """Names, or ids, and partitions; None: all that there are."""
+AskedTopics = Iterable[tuple[str | bytes, Iterable[int]]] | None
+"""The same before repeats are left out."""
 
 _Partitions = dict[T, dict[int, None]]
 """By topic; the keys of each are its partitions, in order."""
 
 SLICE_TOPICS = 1_000
 """Some 2 ms."""
+
+
+def counted(items: Iterable[T]) -> Slices[Counter[T]]:
+    """How often each is named."""
+    counts: Counter[T] = Counter()
+    left = iter(items)
+    while some := list(islice(left, SLICE_TOPICS)):
+        counts.update(some)
+        yield
+    return counts
 
 
 def without_repeats(items: Iterable[T] | None) -> list[T]:
@@ -41,7 +55,7 @@ def merge_topics(topics: Iterable[tuple[str, Iterable[int]]]) -> Slices[dict[str
     return result
 
 
-def merge_groups(groups: Iterable[tuple[str, Topics]]) -> Slices[list[tuple[str, Topics]]]:
+def merge_groups(groups: Iterable[tuple[str, AskedTopics]]) -> Slices[list[tuple[str, Topics]]]:
     """Each group once, with each partition of all that was asked about it once.
 
     Example: `[("g", [("t", [1, 1])]), ("g", [("t", [2])])]` is `[("g", [("t", [1, 2])])]`.

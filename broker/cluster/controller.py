@@ -11,7 +11,7 @@ knowing (safety rules 4 and 9): rows change on the terms of the row that was see
 
 import asyncio
 import logging
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,6 +23,7 @@ from broker.cluster.decisions.decide import decide
 from broker.cluster.decisions.placement import Successors
 from broker.cluster.decisions.row_steps import read_chains, read_inventory
 from broker.cluster.decisions.view import (
+    SLICE_PARTITIONS,
     Action,
     ClusterView,
     DeleteTopic,
@@ -42,7 +43,9 @@ from broker.cluster.settings import ControllerSettings
 from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
 from logstore.formats.lease_row import LeaseRow
+from logstore.protocol.steps import sliced
 from logstore.protocol.topics import forget_deleted
+from logstore.slices import Slices, parts_of
 from logstore.troubles import LastingTroubles
 
 INTERVAL_S = 0.5
@@ -86,6 +89,8 @@ class Controller:
         self._executor = ActionExecutor(log)
         self._term: _Term | None = None
         self._places: PlacedPartitions | None = None
+        self._are_places_old = False
+        """Whether a topic has changed since they began to be gone through."""
         self._troubles = LastingTroubles()
         log.on_change(self._rows_changed)
         log.on_death(self._wake.set)
@@ -166,16 +171,40 @@ class Controller:
         if term.chains_at_s is None or now_s - term.chains_at_s >= CHAINS_S:
             self._executor.chains = await self._runner.run(read_chains())
             term.chains_at_s = now_s
-        view = self._view(now_s)
-        actions = decide(view, term.memory, self.settings.rules)
+        view = self._view(now_s, await self._placed())
+        actions = await self._runner.run(sliced(decide(view, term.memory, self.settings.rules)))
+        if not self._keeper.is_active:  # any more
+            return
         self._choose_successors(view, actions, queue)
         await self._start_all(actions, queue)
         if term.cleaning.is_due(now_s):
             term.cleaning.end(now_s, found=False)
             queue.start("cleaning", partial(self._clean, term, queue))
 
-    def _view(self, now_s: float) -> ClusterView:
-        places = self._places = self._places or PlacedPartitions(self._all_places())
+    async def _placed(self) -> PlacedPartitions:
+        """All partitions, of topics as they are while these are gone through in slices."""
+        if self._places is not None:
+            return self._places
+        self._are_places_old = False
+        places = PlacedPartitions()
+        await self._runner.run(sliced(self._place_all(places)))
+        self._places = None if self._are_places_old else places
+        return places
+
+    def _place_all(self, places: PlacedPartitions) -> Slices[None]:
+        some_count = 0
+        for topic in tuple(self._log.topics.values()):
+            for rows in parts_of(tuple(enumerate(topic.rows)), SLICE_PARTITIONS):
+                places.add(
+                    PlacedPartition(topic.name, topic.topic_id, partition, topic.replicas, row)
+                    for partition, row in rows
+                )
+                some_count += len(rows)
+                if some_count >= SLICE_PARTITIONS:
+                    some_count = 0
+                    yield
+
+    def _view(self, now_s: float, places: PlacedPartitions) -> ClusterView:
         return ClusterView(
             me=self._me,
             now_s=now_s,
@@ -186,13 +215,8 @@ class Controller:
             format_level=self._log.format_level,
         )
 
-    def _all_places(self) -> Iterator[PlacedPartition]:
-        for topic in self._log.topics.values():
-            for partition, row in enumerate(topic.rows):
-                yield PlacedPartition(topic.name, topic.topic_id, partition, topic.replicas, row)
-
     def _rows_changed(self, topic: ClusterTopic) -> None:
-        self._places = None
+        self._places, self._are_places_old = None, True
 
     def _choose_successors(
         self, view: ClusterView, actions: list[Action], queue: ActionQueue
@@ -223,7 +247,8 @@ class Controller:
 
     async def _clean(self, term: _Term, queue: ActionQueue) -> None:
         inventory = await self._runner.run(read_inventory())
-        for action in clean(inventory, term.first_seen, self._clock.monotonic_s()):
+        cleaning = clean(inventory, term.first_seen, self._clock.monotonic_s())
+        for action in await self._runner.run(sliced(cleaning)):
             queue.start(_key(action), partial(self._executor.act, action))
         await self._runner.run(forget_deleted())
 

@@ -56,6 +56,8 @@ async def _alter_all(
     live = frozenset(broker.log.live_brokers())
     known = live | broker.log.brokers.keys()
     async for asked, one in broker.turns.share(_partitions(request, answer)):
+        if one is None:
+            continue
         result = ReassignablePartitionResponse(one.partition_index)
         answer.responses[-1].partitions.append(result)
         if refusal is not None:
@@ -94,10 +96,11 @@ def _log(
 
 def _partitions(
     request: AlterPartitionReassignmentsRequest, answer: AlterPartitionReassignmentsResponse
-) -> Iterator[tuple[ReassignableTopic, ReassignablePartition]]:
-    """All of the request; a topic gets its place in `answer` before its partitions."""
+) -> Iterator[tuple[ReassignableTopic, ReassignablePartition | None]]:
+    """All of the request; a topic, with None, gets its place in `answer` before its partitions."""
     for asked in request.topics:
         answer.responses.append(ReassignableTopicResponse(asked.name))
+        yield asked, None
         for one in asked.partitions:
             yield asked, one
 

@@ -8,7 +8,6 @@ From version 3 on a topic beyond the client's quota of changes is refused
 (THROTTLING_QUOTA_EXCEEDED); older requests are throttled afterwards.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -17,6 +16,8 @@ from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait, check_assignment, check_same_length, make_placed
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.mutation_quota import MutationQuota
+from broker.answers.nested_answers import answer_nested
+from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import Operation, ResourceKind
@@ -24,6 +25,7 @@ from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.protocol.topics import BadPartitionCount, UnknownTopic, check_partition_count
+from logstore.slices import summed
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -41,11 +43,12 @@ def handle(broker: Services, call: Call, request: CreatePartitionsRequest) -> No
 
 
 async def _create_all(broker: Services, call: Call, request: CreatePartitionsRequest) -> None:
-    often = Counter(topic.name for topic in request.topics)
+    often = await broker.turns.finish(counted(topic.name for topic in request.topics))
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatePartitionsTopicResult] = {}
     quota = MutationQuota(broker, call, STRICT_FROM)
-    refusal = over_budget(call.api.key, sum(clamp_partitions(one.count) for one in request.topics))
+    counts = (clamp_partitions(one.count) for one in request.topics)
+    refusal = over_budget(call.api.key, await broker.turns.finish(summed(counts)))
     async for asked in broker.turns.share(request.topics):
         if asked.name in results:
             continue
@@ -74,7 +77,8 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
     quota.end()
-    call.answer(CreatePartitionsResponse(0, list(results.values())))
+    response = CreatePartitionsResponse(0, list(results.values()))
+    await broker.turns.finish(answer_nested(call, response, ("results",)))
 
 
 def _find(broker: Services, call: Call, name: str) -> Topic:

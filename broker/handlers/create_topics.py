@@ -17,7 +17,6 @@ From version 6 on a topic beyond the client's quota of changes is refused
 Not done: policies of one's own.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -33,6 +32,8 @@ from broker.answers.creation import (
 )
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.mutation_quota import MutationQuota
+from broker.answers.nested_answers import answer_nested
+from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.answers.shown_configs import show_topic_configs
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
@@ -41,6 +42,7 @@ from broker.network.call import Call
 from logstore.config.topics import check_topic_configs
 from logstore.errors import LogstoreError
 from logstore.protocol.topics import check_partition_count
+from logstore.slices import summed
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_topics import (
     CreatableTopic,
@@ -66,11 +68,12 @@ def handle(broker: Services, call: Call, request: CreateTopicsRequest) -> None:
 
 
 async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest) -> None:
-    often = Counter(topic.name for topic in request.topics)
+    often = await broker.turns.finish(counted(topic.name for topic in request.topics))
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatableTopicResult] = {}
     quota = MutationQuota(broker, call, STRICT_FROM)
-    refusal = over_budget(call.api.key, sum(map(_partitions_of, request.topics)))
+    count = await broker.turns.finish(summed(map(_partitions_of, request.topics)))
+    refusal = over_budget(call.api.key, count)
     async for topic in broker.turns.share(request.topics):
         if topic.name in results:
             continue
@@ -86,7 +89,8 @@ async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest
                 topic.name, error_code=code_of(error), error_message=str(error), configs=[]
             )
     quota.end()
-    call.answer(CreateTopicsResponse(0, list(results.values())))
+    response = CreateTopicsResponse(0, list(results.values()))
+    await broker.turns.finish(answer_nested(call, response, ("topics", "configs")))
 
 
 def _partitions_of(asked: CreatableTopic) -> int:

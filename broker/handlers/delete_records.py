@@ -58,6 +58,8 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
     doubtful: list[DeleteRecordsPartitionResult] = []
     refusal = over_budget(call.api.key, sum(len(asked.partitions) for asked in request.topics))
     async for asked, one in broker.turns.share(_partitions(request, topics)):
+        if one is None:
+            continue
         result = DeleteRecordsPartitionResult(one.partition_index, UNKNOWN)
         topics[-1].partitions.append(result)
         if refusal is not None:
@@ -87,10 +89,11 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
 
 def _partitions(
     request: DeleteRecordsRequest, topics: list[DeleteRecordsTopicResult]
-) -> Iterator[tuple[DeleteRecordsTopic, DeleteRecordsPartition]]:
-    """All of the request; a topic gets its place in `topics` before its partitions."""
+) -> Iterator[tuple[DeleteRecordsTopic, DeleteRecordsPartition | None]]:
+    """All of the request; a topic, with None, gets its place in `topics` before its partitions."""
     for asked in request.topics:
         topics.append(DeleteRecordsTopicResult(asked.name))
+        yield asked, None
         for one in asked.partitions:
             yield asked, one
 

@@ -7,7 +7,6 @@ From version 5 on a topic beyond the client's quota of changes is refused
 (THROTTLING_QUOTA_EXCEEDED); older requests are throttled afterwards.
 """
 
-from collections import Counter
 from functools import partial
 
 from broker.answers.budgets import over_budget
@@ -15,6 +14,8 @@ from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.mutation_quota import MutationQuota
+from broker.answers.nested_answers import answer_nested
+from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -43,7 +44,7 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
         if call.version >= STATES_FROM
         else [DeleteTopicState(name) for name in request.topic_names]
     )
-    often = Counter((one.name, one.topic_id) for one in asked)
+    often = await broker.turns.finish(counted((one.name, one.topic_id) for one in asked))
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results = []
     quota = MutationQuota(broker, call, STRICT_FROM)
@@ -64,7 +65,8 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
         except LogstoreError as error:
             result.error_code, result.error_message = code_of(error), str(error)
     quota.end()
-    call.answer(DeleteTopicsResponse(0, results))
+    response = DeleteTopicsResponse(0, results)
+    await broker.turns.finish(answer_nested(call, response, ("responses",)))
 
 
 def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:

@@ -48,9 +48,9 @@ def _is_about_metadata(request: DescribeQuorumRequest) -> bool:
 def _refuse_each(call: Call, request: DescribeQuorumRequest) -> Slices[None]:
     response = DescribeQuorumResponse()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = [
-        (one.topic_name, [p.partition_index for p in one.partitions]) for one in request.topics
-    ]
+    asked = (
+        (one.topic_name, (p.partition_index for p in one.partitions)) for one in request.topics
+    )
     for name, numbers in (yield from merge_topics(asked)).items():
         answer = ResponseTopicData(name)
         response.topics.append(answer)

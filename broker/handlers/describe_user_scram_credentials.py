@@ -4,9 +4,8 @@ No names ask for all users. `kafka-configs --entity-type users` asks beside Desc
 Not done: authentication.
 """
 
-from collections import Counter
-
 from broker.answers.nested_answers import answer_nested
+from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
@@ -32,7 +31,8 @@ def _answer(
         response.error_message = "not allowed to describe users"
         call.answer(response)
         return
-    for name, count in Counter(one.name for one in request.users or ()).items():
+    often = yield from counted(one.name for one in request.users or ())
+    for name, count in often.items():
         code, why = ErrorCode.RESOURCE_NOT_FOUND, f"no such user: user={name}"
         if count > 1:
             code, why = ErrorCode.DUPLICATE_RESOURCE, f"a user is named twice: user={name}"

@@ -7,7 +7,7 @@ none is not refused: nothing could match it.
 """
 
 from broker.answers.nested_answers import answer_nested
-from broker.answers.repeats import without_repeats
+from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.slices import Slices
@@ -35,7 +35,8 @@ def handle(broker: Services, call: Call, request: ListTransactionsRequest) -> No
 
 
 def _answer(call: Call, request: ListTransactionsRequest) -> Slices[None]:
-    unknown = [one for one in without_repeats(request.state_filters) if one not in STATES]
+    often = yield from counted(request.state_filters)
+    unknown = [one for one in often if one not in STATES]
     yield
     yield from answer_nested(
         call, ListTransactionsResponse(unknown_state_filters=unknown), ("unknown_state_filters",)

@@ -15,7 +15,6 @@ from broker.answers.creation import auto_create, check_new_name
 from broker.answers.error_codes import code_of
 from broker.answers.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
 from broker.answers.mutation_quota import may_change_cluster
-from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.answers.shown_cluster import show_brokers
 from broker.network.authorizer import (
@@ -88,7 +87,12 @@ def _topics(
             may = broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name)
             yield topic if may and not topic.is_deleted else None
     else:
-        for name in without_repeats((asked.name, asked.topic_id) for asked in request.topics):
+        seen: set[tuple[str | None, bytes]] = set()
+        for asked in request.topics:
+            name = asked.name, asked.topic_id
+            if name in seen:
+                continue
+            seen.add(name)
             yield _find(broker, call, request, *name)
 
 

@@ -8,14 +8,14 @@ concern a whole group; before version 2 there is no place for them but each part
 Not done: transactions, so no offset is ever unstable and `require_stable` changes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse
 from broker.answers.group_requests import answer_read, coordinator_for, when_leased
 from broker.answers.nested_frames import nested_frame
-from broker.answers.repeats import Topics, merge_groups
+from broker.answers.repeats import AskedTopics, Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import find
@@ -47,33 +47,38 @@ def handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
 
 
 def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
-    by_id = call.version >= TOPIC_IDS_FROM
-    if call.version >= GROUPS_FROM:
-        asked: list[tuple[str, Topics]] = [
-            (
-                group.group_id,
-                None
-                if group.topics is None
-                else [
-                    (topic.topic_id if by_id else topic.name, topic.partition_indexes or ())
-                    for topic in group.topics
-                ],
-            )
-            for group in request.groups or ()
-        ]
-    else:
-        topics: Topics = None
-        if request.topics is not None:
-            topics = [(topic.name, topic.partition_indexes or ()) for topic in request.topics]
-        asked = [(request.group_id, topics)]
-    broker.turns.begin(call, _find_all(broker, call, asked))
+    broker.turns.begin(call, _find_all(broker, call, request))
 
 
-def _find_all(broker: Services, call: Call, asked: list[tuple[str, Topics]]) -> Slices[None]:
-    merged = yield from merge_groups(asked)
-    for _, topics in asked:
-        yield from emptied(topics)
+def _find_all(broker: Services, call: Call, request: OffsetFetchRequest) -> Slices[None]:
+    merged = yield from merge_groups(_asked(call, request))
+    yield from emptied(request.groups)
+    yield from emptied(request.topics)
     yield from _OffsetFetch(broker, call, merged).find_all()
+
+
+def _asked(call: Call, request: OffsetFetchRequest) -> Iterator[tuple[str, AskedTopics]]:
+    """Groups, and topics of each, as they are gone through: there may be 50,000."""
+    if call.version < GROUPS_FROM:
+        of_the_group = request.topics
+        yield (
+            request.group_id,
+            None
+            if of_the_group is None
+            else ((topic.name, topic.partition_indexes or ()) for topic in of_the_group),
+        )
+        return
+    by_id = call.version >= TOPIC_IDS_FROM
+    for group in request.groups or ():
+        yield (
+            group.group_id,
+            None
+            if group.topics is None
+            else (
+                (topic.topic_id if by_id else topic.name, topic.partition_indexes or ())
+                for topic in group.topics
+            ),
+        )
 
 
 class _OffsetFetch:

@@ -17,11 +17,14 @@ from broker.handlers.alter_partition_reassignments import (
 from broker.handlers.alter_replica_log_dirs import handle as alter_replica_log_dirs
 from broker.handlers.api_versions import advertise
 from broker.handlers.api_versions import handle as api_versions
+from broker.handlers.create_acls import handle as create_acls
 from broker.handlers.create_partitions import handle as create_partitions
 from broker.handlers.create_topics import handle as create_topics
+from broker.handlers.delete_acls import handle as delete_acls
 from broker.handlers.delete_groups import handle as delete_groups
 from broker.handlers.delete_records import handle as delete_records
 from broker.handlers.delete_topics import handle as delete_topics
+from broker.handlers.describe_acls import handle as describe_acls
 from broker.handlers.describe_client_quotas import handle as describe_client_quotas
 from broker.handlers.describe_cluster import handle as describe_cluster
 from broker.handlers.describe_configs import handle as describe_configs
@@ -98,6 +101,9 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(21, delete_records),
         _handler(22, init_producer_id),
         _handler(23, offset_for_leader_epoch),
+        _handler(29, describe_acls),
+        _handler(30, create_acls),
+        _handler(31, delete_acls),
         _handler(32, describe_configs),
         _handler(33, alter_configs),
         _handler(34, alter_replica_log_dirs),

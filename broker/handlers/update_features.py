@@ -48,15 +48,8 @@ def handle(broker: Services, call: Call, request: UpdateFeaturesRequest) -> None
 
 async def _update(broker: Services, call: Call, request: UpdateFeaturesRequest) -> None:
     response = UpdateFeaturesResponse()
-    updates = [
-        Update(
-            one.feature,
-            one.max_version_level,
-            one.upgrade_type if call.version >= TYPES_FROM else UpgradeType.UPGRADE,
-        )
-        for one in request.feature_updates
-    ]
     try:
+        updates = _updates(broker, call, request)
         await _change(broker, call, updates, is_check=request.validate_only)
         if call.version < NO_RESULTS_FROM:
             response.results = [UpdatableFeatureResult(one.feature, 0, DONE) for one in updates]
@@ -71,13 +64,25 @@ async def _update(broker: Services, call: Call, request: UpdateFeaturesRequest) 
     call.answer(response)
 
 
+def _updates(broker: Services, call: Call, request: UpdateFeaturesRequest) -> list[Update]:
+    """Raises `Refuse`."""
+    if not broker.allows(call, Operation.ALTER, *CLUSTER):
+        raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to change features")
+    if refusal := over_budget(call.api.key, len(request.feature_updates)):
+        raise refusal
+    return [
+        Update(
+            one.feature,
+            one.max_version_level,
+            one.upgrade_type if call.version >= TYPES_FROM else UpgradeType.UPGRADE,
+        )
+        for one in request.feature_updates
+    ]
+
+
 async def _change(
     broker: Services, call: Call, updates: Sequence[Update], *, is_check: bool
 ) -> None:
-    if not broker.allows(call, Operation.ALTER, *CLUSTER):
-        raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to change features")
-    if refusal := over_budget(call.api.key, len(updates)):
-        raise refusal
     log = broker.log
     level = plan_updates(updates, Levels(log.format_level, OLDEST_LEVEL, log.me.level_max))
     if level <= log.format_level:

@@ -90,7 +90,7 @@ class FactCollector:
         self._sleep_s(LOOK_S)
         after = self._rows()
         topics = log.runner.run(read_topics())
-        partitions = dict(log.runner.run(read_partition_rows()))
+        partitions = log.runner.run(read_partition_rows())
         names = {row.topic_id: name for name, row in topics.items()}
         unreached, groups = NOT_ASKED
         if reach is not None:

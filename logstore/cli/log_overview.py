@@ -248,12 +248,12 @@ def _topic_line(name: str, row: TopicRow) -> TopicLine:
 
 def _partition_lines(
     topics: Mapping[str, TopicRow],
-    rows: Sequence[tuple[TopicPartition, PartitionRow]],
+    rows: Mapping[TopicPartition, PartitionRow],
     overviews: Mapping[int, ChainOverview],
 ) -> list[PartitionOverview]:
     names = {row.topic_id: name for name, row in topics.items()}
     lines = []
-    for (topic_id, number), row in rows:
+    for (topic_id, number), row in rows.items():
         end, is_complete = _end(overviews.get(row.chain), topic_id, number, row)
         lines.append(
             PartitionOverview(

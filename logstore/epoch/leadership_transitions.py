@@ -27,11 +27,14 @@ from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.leadership import change_leader
 from logstore.protocol.recovery import recover
-from logstore.protocol.steps import Gather, Steps
+from logstore.protocol.steps import Gather, Steps, sliced
 from logstore.protocol.takeover import RecoveredPartition
 from logstore.runners.step_runner import StepRunner
+from logstore.slices import Slices, parts_of
 
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
+SLICE_PARTITIONS = 250
+"""Begun to be led between two breaths: some 2 ms."""
 
 ChainOf = Callable[[int], int | None]
 """A broker's id → its open chain, None while it is not alive."""
@@ -85,17 +88,24 @@ class LeadershipTransitions:
 
     def lead_recovered(self, taken: Iterable[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, with the states that it recovered."""
+        led: dict[bytes, Topic] = {}
         for one in taken:
             topic = self._catalog.topics_by_id.get(one.topic_id)
             if topic is not None and one.row.chain == self._writer.chain.epoch:
                 self._become_leader(LeadershipClaim(topic, one.partition, one.row), one.state)
+                led[one.topic_id] = topic
+        for topic in led.values():
+            self._on_led(topic)
 
-    def lead_new(self, topic: Topic, partitions: Iterable[int]) -> None:
+    def lead_new(self, topic: Topic, partitions: Sequence[int]) -> Slices[None]:
         """Lead partitions without an earlier leader."""
-        for number in partitions:
-            self._become_leader(
-                LeadershipClaim(topic, number, topic.rows[number]), PartitionState()
-            )
+        for number, some in enumerate(parts_of(partitions, SLICE_PARTITIONS)):
+            if number:
+                yield
+            for partition in some:
+                claim = LeadershipClaim(topic, partition, topic.rows[partition])
+                self._become_leader(claim, PartitionState())
+            self._on_led(topic)
 
     async def until_idle(self) -> None:
         """Wait until all that is known of is claimed and moved."""
@@ -165,20 +175,39 @@ class LeadershipTransitions:
         if not wanted:
             return
         states = await self._runner.run(recover(self._cluster_id, self._broker, wanted, self.warm))
-        for key, state in states.items():
-            if isinstance(state, LogstoreError):
-                logger.warning(
-                    "cannot become leader of a partition yet: topic=%s partition=%d %s",
-                    claims[key].topic.name,
-                    key[1],
-                    state,
-                )
-            else:
-                self._become_leader(claims[key]._replace(row=wanted[key]), state)
+        now = {key: claims[key]._replace(row=row) for key, row in wanted.items()}
+        await self._runner.run(sliced(self._lead_claimed(now, states)))
         self._writer.flush()
 
+    def _lead_claimed(
+        self,
+        claims: Mapping[TopicPartition, LeadershipClaim],
+        states: Mapping[TopicPartition, PartitionState | LogstoreError],
+    ) -> Slices[None]:
+        for number, some in enumerate(parts_of(tuple(states.items()), SLICE_PARTITIONS)):
+            if number:
+                yield
+            led: dict[bytes, Topic] = {}
+            for key, state in some:
+                topic = claims[key].topic
+                if isinstance(state, LogstoreError):
+                    logger.warning(
+                        "cannot become leader of a partition yet: topic=%s partition=%d %s",
+                        topic.name,
+                        key[1],
+                        state,
+                    )
+                else:
+                    self._become_leader(claims[key], state)
+                    led[key.topic_id] = topic
+            for topic in led.values():
+                self._on_led(topic)
+
     def _become_leader(self, claim: LeadershipClaim, state: PartitionState) -> None:
-        """Unless the row is another leadership's by now, which has another state."""
+        """Unless the row is another leadership's by now, which has another state.
+
+        `on_led` is to be called after it.
+        """
         topic, number, row = claim
         if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
             return
@@ -190,7 +219,6 @@ class LeadershipTransitions:
         leader.follow_row(now)
         if now.target not in (NO_BROKER, self._broker):
             self.begin(LeadershipChanges(moves=[Move(topic, leader, now.target)]))
-        self._on_led(topic)
 
     # Releases
 

@@ -187,6 +187,7 @@ class Log:
             self.runner,
             version=lambda: self._catalog.version,
             edit_count=lambda: self._catalog.edit_count,
+            news=self._catalog.news,
             on_update=self._on_update,
             on_brokers=self._cluster.observe,
             is_one_silent=lambda: self.liveness.is_one_silent,

@@ -13,8 +13,10 @@ from logstore.errors import Invalid
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
+from logstore.protocol.steps import sliced
 from logstore.protocol.topic_change import create_partitions
 from logstore.protocol.topics import (
+    NewTopic,
     RowsRemoved,
     UnknownTopic,
     create_topic,
@@ -23,6 +25,10 @@ from logstore.protocol.topics import (
 )
 from logstore.protocol.view import RegistryUpdate
 from logstore.runners.step_runner import StepRunner
+from logstore.slices import Slices, parts_of
+
+SLICE_ROWS = 1_000
+"""Made, or brought into the catalog, between two breaths: some 2 ms."""
 
 
 class NotAlive(Invalid):
@@ -72,16 +78,15 @@ class TopicChanges:
         Raises `TopicExists`, `BadTopicName`, `BadPartitionCount`, `NotAlive`, `RowsRemoved`, or as
         the registry.
         """
-        rows = self._new_rows(assignments or [(self._broker,)] * partitions)
+        wanted = assignments or [(self._broker,)] * partitions
+        rows = await self._runner.run(sliced(self._new_rows(wanted)))
         try:
             new = await self._runner.run(create_topic(name, rows, configs, replicas=replicas))
         except RowsRemoved as removed:
             await self._runner.run(drop_lacking_topic(self._cluster_id, name, removed.topic_id))
             raise
-        numbered = enumerate(new.partitions)
-        led = {TopicPartition(new.row.topic_id, number): row for number, row in numbered}
-        update = RegistryUpdate(0, {name: new.row}, led)
-        return await self._begin_to_lead(name, update, range(len(rows)))
+        changes = await self._runner.run(sliced(self._enter(name, new)))
+        return await self._begin_to_lead(name, changes, range(len(rows)))
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
@@ -91,7 +96,8 @@ class TopicChanges:
         if topic is None:
             raise UnknownTopic(f"no such topic: name={name}")
         before = topic.partition_count
-        new = self._new_rows(assignments or [(self._broker,)] * (count - before))
+        wanted = assignments or [(self._broker,)] * (count - before)
+        new = await self._runner.run(sliced(self._new_rows(wanted)))
         rows = dict(enumerate(new, before))
         grown = await self._runner.run(create_partitions(name, topic.topic_id, rows))
         await self._publish([FeedChange(name, topic.topic_id)])
@@ -101,22 +107,33 @@ class TopicChanges:
         self._on_update(RegistryUpdate(0, {name: grown.topic}, partitions))
         return topic
 
-    def _new_rows(self, assignments: Sequence[Sequence[int]]) -> list[PartitionRow]:
-        rows = []
-        for replicas in assignments:
-            is_ours = replicas[0] == self._broker
-            chain = self._writer.chain.epoch if is_ours else self._chain_of(replicas[0])
-            if chain is None:
-                raise NotAlive(f"broker is not alive, it cannot lead: broker={replicas[0]}")
-            rows.append(PartitionRow.new(replicas[0], chain, replicas))
+    def _new_rows(self, assignments: Sequence[Sequence[int]]) -> Slices[list[PartitionRow]]:
+        rows: list[PartitionRow] = []
+        for some in parts_of(assignments, SLICE_ROWS):
+            if rows:
+                yield
+            for replicas in some:
+                is_ours = replicas[0] == self._broker
+                chain = self._writer.chain.epoch if is_ours else self._chain_of(replicas[0])
+                if chain is None:
+                    raise NotAlive(f"broker is not alive, it cannot lead: broker={replicas[0]}")
+                rows.append(PartitionRow.new(replicas[0], chain, replicas))
         return rows
 
-    async def _begin_to_lead(self, name: str, update: RegistryUpdate, new: range) -> Topic:
+    def _enter(self, name: str, new: NewTopic) -> Slices[LeadershipChanges]:
+        """The topic in the catalog, its partitions first: without it their rows change nothing."""
+        keyed = [(TopicPartition(new.row.topic_id, n), row) for n, row in enumerate(new.partitions)]
+        *most, last = parts_of(keyed, SLICE_ROWS)
+        for some in most:
+            self._catalog.apply(RegistryUpdate(0, {}, dict(some)))
+            yield
+        return self._catalog.apply(RegistryUpdate(0, {name: new.row}, dict(last)))
+
+    async def _begin_to_lead(self, name: str, changes: LeadershipChanges, new: range) -> Topic:
         """Lead our partitions of a topic just created, and notify the other leaders."""
-        changes = self._catalog.apply(update)
         topic = self._catalog.topics[name]
         ours = [number for number in new if topic.rows[number].chain == self._writer.chain.epoch]
-        self._leading.lead_new(topic, ours)
+        await self._runner.run(sliced(self._leading.lead_new(topic, ours)))
         changes.claims.clear()
         self._follow_up(changes)
         if ours:

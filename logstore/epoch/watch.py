@@ -17,9 +17,10 @@ from typing import TypeVar
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BrokerRow
 from logstore.protocol.metadata import read_brokers
-from logstore.protocol.steps import Steps
+from logstore.protocol.steps import Steps, sliced
 from logstore.protocol.view import RegistryUpdate, read_everything, read_update
 from logstore.runners.step_runner import StepRunner
+from logstore.slices import Slices
 
 FEED_S = 0.25
 HURRIED_FEED_S = 0.05
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watch:
-    """`version` is that of the feed up to which all is known."""
+    """`version` is that of the feed up to which all is known; `news` leaves known rows out."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Watch:
         *,
         version: Callable[[], int],
         edit_count: Callable[[], int],
+        news: Callable[[RegistryUpdate], Slices[RegistryUpdate]],
         on_update: Callable[[RegistryUpdate], None],
         on_brokers: Callable[[Mapping[int, BrokerRow]], None],
         is_one_silent: Callable[[], bool],
@@ -54,6 +56,7 @@ class Watch:
         self._runner = runner
         self._version = version
         self._edit_count = edit_count
+        self._news = news
         self._on_update = on_update
         self._on_brokers = on_brokers
         self._is_one_silent = is_one_silent
@@ -111,12 +114,17 @@ class Watch:
         """
         for _ in range(READS_MAX):
             edit_count = self._edit_count()
-            update = await self._in_time(steps(), seconds)
+            update = await self._in_time(self._news_of(steps()), seconds)
             if edit_count == self._edit_count():
                 if update is not None:
                     self._on_update(update)
                 return True
         return False
+
+    def _news_of(self, steps: Steps[RegistryUpdate | None]) -> Steps[RegistryUpdate | None]:
+        """What `steps` read that is not known, so that little is applied in one go."""
+        update = yield from steps
+        return None if update is None else (yield from sliced(self._news(update)))
 
     def _put_off_everything(self) -> None:
         """Brokers that start together do not read everything together."""

@@ -208,9 +208,9 @@ class PartitionState:
         self._is_shared = True
         return PartitionState(
             self.producers,
-            dict(self.sinks),
-            dict(self.open_transactions),
-            list(self.aborted),
+            self.sinks.copy(),
+            self.open_transactions.copy(),
+            self.aborted[:],
             _is_shared=True,
             expiration_ms=self.expiration_ms,
         )

@@ -1,6 +1,9 @@
 """Topics, partitions and tables as read from the registry's rows. Steps."""
 
 from collections.abc import Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.broker_row import BROKER, BrokerRow
@@ -22,6 +25,8 @@ from logstore.slices import Slices, parts_of
 POLICY, DELETE = "cleanup.policy", "delete"
 SLICE_ROWS = 250
 """Some 3 ms of decoding."""
+MERGED_ROWS = 1_000
+"""The same of bringing decoded rows into their order."""
 
 
 def read_brokers() -> Steps[dict[int, BrokerRow]]:
@@ -67,8 +72,8 @@ def read_topics_by_id() -> Steps[dict[bytes, tuple[str, TopicRow]]]:
     return {topic.topic_id: (name, topic) for name, topic in topics}
 
 
-def read_partition_rows() -> Steps[list[tuple[TopicPartition, PartitionRow]]]:
-    """Every partition row there is, by (topic id, partition)."""
+def read_partition_rows() -> Steps[dict[TopicPartition, PartitionRow]]:
+    """Every partition row there is, in the order of topic ids and partitions."""
     parts: Sequence[Sequence[tuple[str, Row]] | LogstoreError] = yield Gather(
         [_query(pk) for pk in partition_pks()]
     )
@@ -77,18 +82,25 @@ def read_partition_rows() -> Steps[list[tuple[TopicPartition, PartitionRow]]]:
 
 def _decoded_in_slices(
     parts: Sequence[Sequence[tuple[str, Row]] | LogstoreError],
-) -> Slices[list[tuple[TopicPartition, PartitionRow]]]:
-    rows: list[tuple[TopicPartition, PartitionRow]] = []
-    sliced_count = 0
+) -> Slices[dict[TopicPartition, PartitionRow]]:
+    decoded: list[list[tuple[TopicPartition, PartitionRow]]] = []
+    row_count = sliced_count = 0
     for part in parts:
         if isinstance(part, LogstoreError):
             raise part
+        decoded.append([])
         for some in parts_of(part, SLICE_ROWS):
-            if len(rows) + len(some) > sliced_count + SLICE_ROWS:
-                sliced_count = len(rows)
+            if row_count + len(some) > sliced_count + SLICE_ROWS:
+                sliced_count = row_count
                 yield
-            rows += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in some]
-    return sorted(rows, key=lambda item: item[0])
+            decoded[-1] += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in some]
+            row_count += len(some)
+    merged = merge(*decoded, key=itemgetter(0))  # a query's rows are in this order
+    rows = dict(islice(merged, MERGED_ROWS))
+    while len(rows) < row_count:
+        yield
+        rows.update(islice(merged, MERGED_ROWS))
+    return rows
 
 
 def read_partition_row(topic_id: bytes, partition: int) -> Steps[PartitionRow | None]:

@@ -75,7 +75,7 @@ def compare_with_log(
             led[chain.epoch] = list(chain.epoch_ranges)
             if keeps(rows[chain.epoch]):
                 kept[chain.epoch] = chain
-    partitions: PartitionRows = dict((yield from read_partition_rows()))
+    partitions: PartitionRows = yield from read_partition_rows()
     yield from check_not_older(led, partitions)
     return kept
 

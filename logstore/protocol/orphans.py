@@ -34,10 +34,15 @@ from logstore.protocol.steps import (
     QueryRows,
     Steps,
     UpdateRow,
+    sliced,
 )
 from logstore.protocol.witnesses import judge_half_done
+from logstore.slices import Slices, parts_of
 
 T = TypeVar("T")
+
+SLICE_ROWS = 1_000
+"""Looked at between two breaths: some 2 ms."""
 
 REMOVAL = "removal"
 """Attribute of a partition row that is about to be removed: the mark. Empty: it was cleared."""
@@ -73,13 +78,36 @@ def keep_rows(topic_id: bytes, partitions: int) -> Steps[bool]:
         {partition_pk(topic_id, number) for number in range(min(partitions, PARTITION_SPREAD))}
     )
     parts = yield from _outcomes([_query(pk, f"{topic_id.hex()}/") for pk in pks])
-    there = {sk: row.get(REMOVAL) for part in parts for sk, row in part}
-    wanted = [(number, partition_sk(topic_id, number)) for number in range(partitions)]
-    if any(sk not in there for _, sk in wanted):
+    marks = yield from sliced(_marks_in(parts, topic_id, partitions))
+    if marks is None:
         return False
-    marks = [(number, there[sk]) for number, sk in wanted if there[sk]]
-    kept = yield from _outcomes([_clear(topic_id, number, str(mark)) for number, mark in marks])
+    kept = yield from _outcomes([_clear(topic_id, number, mark) for number, mark in marks.items()])
     return all(kept)
+
+
+def _marks_in(
+    parts: Sequence[Sequence[tuple[str, Row]]], topic_id: bytes, partitions: int
+) -> Slices[dict[int, str] | None]:
+    """Marks by the numbers of the rows that bear one; None where a row is gone."""
+    there: dict[str, str] = {}
+    read_count = 0
+    for part in parts:
+        if read_count >= SLICE_ROWS:
+            read_count = 0
+            yield
+        read_count += len(part)
+        there.update((sk, str(row.get(REMOVAL) or "")) for sk, row in part)
+    marks: dict[int, str] = {}
+    for numbers in parts_of(range(partitions), SLICE_ROWS):
+        if numbers[0]:
+            yield
+        for number in numbers:
+            mark = there.get(partition_sk(topic_id, number))
+            if mark is None:
+                return None
+            if mark:
+                marks[number] = mark
+    return marks
 
 
 def _mark(topic_id: bytes, number: int, seen: PartitionRow, mark: str) -> Steps[bool]:

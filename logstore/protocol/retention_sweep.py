@@ -74,7 +74,7 @@ def sweep(topics: Mapping[bytes, Kept], snapshots: Mapping[bytes, TableSnapshot]
     now_ms: int = yield BelievedMs()
     checkpoints = ChainCheckpoints(IndexCache())
     wanted: list[Raise] = []
-    for (topic_id, number), row in (yield from read_partition_rows()):
+    for (topic_id, number), row in (yield from read_partition_rows()).items():
         kept = topics.get(topic_id)
         if kept is None:
             continue

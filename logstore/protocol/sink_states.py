@@ -23,7 +23,7 @@ def sink_states(wanted: set[TopicPartition], read: ReadChain) -> Steps[States]:
     states: dict[TopicPartition, list[Mapping[bytes, Sink]]] = {one: [] for one in wanted}
     if not wanted:
         return states
-    rows: Mapping[TopicPartition, PartitionRow] = dict((yield from read_partition_rows()))
+    rows: Mapping[TopicPartition, PartitionRow] = yield from read_partition_rows()
     chains = sorted({ref.chain for one in wanted if one in rows for ref in rows[one].epoch_ranges})
     for epoch in chains:
         chain = yield from read(epoch)

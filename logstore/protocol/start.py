@@ -212,7 +212,7 @@ def _chains_to_take(successor: Successor, *, is_alone: bool) -> Steps[list[int]]
             is_alone or chain.broker == successor.broker
         ):
             epochs.add(int(sk))
-    for _, partition in (yield from read_partition_rows()):
+    for partition in (yield from read_partition_rows()).values():
         if is_alone or partition.broker == successor.broker:
             epochs.add(partition.chain)
     return sorted(epoch for epoch in epochs if epoch < successor.chain)

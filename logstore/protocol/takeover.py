@@ -140,7 +140,7 @@ def take_over(
 
 
 def _read_rows() -> Steps[PartitionRows]:
-    return dict((yield from read_partition_rows()))
+    return (yield from read_partition_rows())
 
 
 def _sealed(

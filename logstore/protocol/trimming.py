@@ -262,7 +262,7 @@ class _Topics:
 
 def _read_rows() -> Steps[tuple[dict[TopicPartition, PartitionRow], dict[bytes, TopicRow]]]:
     """Partitions before topics: a topic that is live still had all of its rows before."""
-    rows = dict((yield from read_partition_rows()))
+    rows = yield from read_partition_rows()
     topics = yield from read_topics_by_id()
     return rows, {topic_id: topic for topic_id, (_, topic) in topics.items()}
 

@@ -17,11 +17,13 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.quota_row import QUOTAS_CHANGED, Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
+from logstore.ports.registry import Row
 from logstore.protocol.broker_configs import read_broker_configs
 from logstore.protocol.changes import read_feed
-from logstore.protocol.metadata import read_partition_row, read_partition_rows
+from logstore.protocol.metadata import SLICE_ROWS, read_partition_row, read_partition_rows
 from logstore.protocol.quotas import read_quotas
-from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps
+from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps, sliced
+from logstore.slices import Slices, parts_of
 
 ROWS_READ_ONE_BY_ONE_MAX = 600
 
@@ -45,8 +47,8 @@ class RegistryUpdate:
 def read_everything() -> Steps[RegistryUpdate]:
     feed = yield from read_feed()
     level = yield from read_level()
-    topics = {name: _live(TopicRow.of(row)) for name, row in (yield QueryRows(TOPIC))}
-    partitions = dict((yield from read_partition_rows()))
+    topics = yield from sliced(_live_topics((yield QueryRows(TOPIC))))
+    partitions = yield from read_partition_rows()
     quotas, configs = (yield from read_quotas()), (yield from read_broker_configs())
     return RegistryUpdate(
         feed.version,
@@ -57,6 +59,15 @@ def read_everything() -> Steps[RegistryUpdate]:
         configs=configs,
         format_level=level,
     )
+
+
+def _live_topics(rows: Sequence[tuple[str, Row]]) -> Slices[dict[str, TopicRow | None]]:
+    topics: dict[str, TopicRow | None] = {}
+    for some in parts_of(rows, SLICE_ROWS):
+        if topics:
+            yield
+        topics.update((name, _live(TopicRow.of(row))) for name, row in some)
+    return topics
 
 
 def read_level() -> Steps[int | None]:

@@ -262,7 +262,7 @@ class LogReader:
 
     def _rows_of(self, wanted: Collection[bytes]) -> Steps[dict[TopicPartition, PartitionRow]]:
         rows = yield from read_partition_rows()
-        return {TopicPartition(*key): row for key, row in rows if key[0] in wanted}
+        return {key: row for key, row in rows.items() if key.topic_id in wanted}
 
     def _epoch_range(self, key: TopicPartition, row: PartitionRow) -> EpochRange | None:
         """The last epoch range of `row`.

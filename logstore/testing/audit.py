@@ -125,7 +125,7 @@ class _Auditor:
         for epoch, chain in self._found.chains.items():
             self._check_chain_row(epoch, chain)
             self._check_checkpoints(epoch, chain)
-        partitions = dict(self._runner.run(read_partition_rows()))
+        partitions = self._runner.run(read_partition_rows())
         self._found.topics = self._runner.run(read_topics())
         topic_rows = self._rows.query(TOPIC)
         self._found.violations += topic_violations(self._objects, topic_rows, self._found.seen)

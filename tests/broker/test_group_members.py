@@ -5,7 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from broker.answers.budgets import PROTOCOLS_MAX
 from broker.groups.decisions.group import Member
+from logstore.errors import OutcomeUnknown
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import encode_request_frame
 from logstore.wire.messages.describe_groups import DescribeGroupsRequest
@@ -261,3 +263,11 @@ def test_nothing_is_answered_before_it_is_committed(running: Running, client: Co
         assert not rejoin.done()
         running.let_store_go()
         assert rejoin.result().generation_id == 2
+
+
+def test_a_member_with_more_protocols_than_any_client_has_is_refused(client: Connection) -> None:
+    protocols = [(f"p{number}", b"") for number in range(PROTOCOLS_MAX + 1)]
+    assert join(client, "protocols", protocols=protocols[1:]).error_code == 0
+
+    with pytest.raises(OutcomeUnknown):
+        join(client, "protocols", protocols=protocols)

@@ -17,6 +17,7 @@ import kafka.errors
 from tests.clients.two_brokers import known_everywhere, until
 
 DEADLINE_S = 60.0
+_LITERAL = kafka.admin.ACLResourcePatternType.LITERAL
 
 
 def cluster(bootstrap: str) -> None:
@@ -116,7 +117,20 @@ def records(bootstrap: str) -> None:
     admin.close()
 
 
-STORIES = {story.__name__: story for story in (cluster, topics, configs, replicas, records)}
+def acls(bootstrap: str) -> None:
+    admin, rights = _admin(bootstrap), kafka.admin
+    on = (rights.ResourceType.TOPIC, "kp-rights")
+    rule = ("User:alice", "*", rights.ACLOperation.READ, rights.ACLPermissionType.ALLOW)
+    asked = rights.ACLFilter(*rule, rights.ResourcePatternFilter(*on, _LITERAL))
+    _raises(kafka.errors.SecurityDisabledError, lambda: admin.describe_acls(asked))
+    made = admin.create_acls([rights.ACL(*rule, rights.ResourcePattern(*on))])
+    assert made == {"succeeded": [], "failed": [kafka.errors.SecurityDisabledError]}, made
+    (deleted,) = admin.delete_acls([asked])
+    assert deleted[1:] == ([], kafka.errors.SecurityDisabledError), deleted
+    admin.close()
+
+
+STORIES = {one.__name__: one for one in (cluster, topics, configs, replicas, records, acls)}
 
 
 def _admin(bootstrap: str) -> Any:

@@ -12,11 +12,17 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
+    ResourcePatternType,
+    ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
 
@@ -134,6 +140,17 @@ def test_what_a_broker_takes_at_its_start_alone_cannot_be_changed(admin: AdminCl
     (future,) = admin.incremental_alter_configs([wanted]).values()
 
     fails(KafkaError.INVALID_CONFIG, future)
+
+
+def test_there_are_no_acls(admin: AdminClient) -> None:
+    of_a_topic = (ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:alice", "*")
+    rights = (*of_a_topic, AclOperation.READ, AclPermissionType.ALLOW)
+    asked, made = AclBindingFilter(*rights), AclBinding(*rights)
+
+    # librdkafka leaves the error out, of Apache Kafka's answer, too.
+    assert admin.describe_acls(asked).result(DEADLINE_S) == []
+    fails(KafkaError.SECURITY_DISABLED, admin.create_acls([made])[made])
+    fails(KafkaError.SECURITY_DISABLED, admin.delete_acls([asked])[asked])
 
 
 def test_records_are_deleted_by_their_leaders(bootstrap: str, admin: AdminClient) -> None:

@@ -18,7 +18,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("story", ["cluster", "topics", "configs", "replicas", "records"])
+@pytest.mark.parametrize("story", ["cluster", "topics", "configs", "replicas", "records", "acls"])
 def test_a_story_ends_well(story: str, bootstrap: str) -> None:
     with Process(("tests.clients.admin_stories", story, "--bootstrap", bootstrap)) as child:
         child.wait_for("^done$", deadline_s=DEADLINE_S)

@@ -104,6 +104,13 @@ def test_tools_show_that_there_are_no_transactions_and_no_users(server: tuple[st
     assert run_tool("kafka.admin.ConfigCommand", *server, *users) == ""
 
 
+def test_kafka_acls_finds_that_there_is_no_security(server: tuple[str, str]) -> None:
+    on, alice = ("--topic", "flights"), ("--allow-principal", "User:alice", "--operation", "Read")
+    for arguments in (("--list",), ("--add", *on, *alice), ("--remove", *on, *alice, "--force")):
+        said = run_tool("AclCommand", *server, *arguments, code=1)
+        assert "SecurityDisabledException: there are no ACLs" in said
+
+
 def test_kafka_verifiable_clients_and_kafka_consumer_groups(server: tuple[str, str]) -> None:
     def groups(*arguments: str) -> list[list[str]]:
         """The lines of its table, in words."""

@@ -10,14 +10,29 @@ partitions move at once, since each is without a leader for a flush or two.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from broker.cluster.decisions.controller_state import ControllerState
 from broker.cluster.decisions.members import Members
 from broker.cluster.decisions.placement import next_on_ring
-from broker.cluster.decisions.view import Action, ClusterView, PlacedPartition, Reassign
+from broker.cluster.decisions.view import (
+    SLICE_PARTITIONS,
+    Action,
+    ClusterView,
+    PlacedPartition,
+    Reassign,
+)
+from logstore.slices import Slices, parts_of
 
 MOVES_MAX = 20
 """Partitions that are under way to another leader at any time."""
+
+
+class _Spread(NamedTuple):
+    """By preferred leader: how many partitions, and which ones by topic."""
+
+    preferred: Counter[int]
+    at: defaultdict[int, dict[str, list[PlacedPartition]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +44,36 @@ class BalanceRules:
 
 def balance(
     view: ClusterView, members: Members, memory: ControllerState, rules: BalanceRules
-) -> list[Action]:
+) -> Slices[list[Action]]:
     """A few moves, those under way counted; none when all is in balance."""
     if not rules.is_enabled:
         return []
     room = MOVES_MAX - view.places.under_way
-    movable = [place for place in view.places.all if not place.is_moving and view.is_led(place.row)]
-    back = _give_back(movable, members, memory, rules)
+    movable: list[PlacedPartition] = []
+    for some in parts_of(view.places.all, SLICE_PARTITIONS):
+        movable += [place for place in some if not place.is_moving and view.is_led(place.row)]
+        yield
+    back = yield from _give_back(movable, members, memory, rules)
     if back:
         return list(back[: max(0, room)])
     if view.places.under_way:
         return []  # only while no partition moves
-    return list(_level(view, movable, members, memory, rules))
+    spread = yield from _spread(movable, members)
+    return list(_level(view, spread, members, memory, rules))
 
 
 def _give_back(
     movable: list[PlacedPartition], members: Members, memory: ControllerState, rules: BalanceRules
-) -> list[Reassign]:
+) -> Slices[list[Reassign]]:
     preferred: Counter[int] = Counter()
     astray: defaultdict[int, list[PlacedPartition]] = defaultdict(list)
-    for place in movable:
-        first = place.row.replicas[0]
-        preferred[first] += 1
-        if first in members.settled and place.row.broker != first:
-            astray[first].append(place)
+    for some in parts_of(movable, SLICE_PARTITIONS):
+        for place in some:
+            first = place.row.replicas[0]
+            preferred[first] += 1
+            if first in members.settled and place.row.broker != first:
+                astray[first].append(place)
+        yield
     for broker, places in astray.items():
         if len(places) * 100 > preferred[broker] * rules.percentage:
             memory.restoring.add(broker)
@@ -64,20 +85,27 @@ def _give_back(
     ]
 
 
+def _spread(movable: list[PlacedPartition], members: Members) -> Slices[_Spread]:
+    preferred = Counter(dict.fromkeys(members.settled, 0))
+    at: defaultdict[int, dict[str, list[PlacedPartition]]] = defaultdict(dict)
+    for some in parts_of(movable, SLICE_PARTITIONS):
+        for place in some:
+            first = place.row.replicas[0]
+            if first in members.settled:
+                preferred[first] += 1
+                at[first].setdefault(place.topic, []).append(place)
+        yield
+    return _Spread(preferred, at)
+
+
 def _level(
     view: ClusterView,
-    movable: list[PlacedPartition],
+    spread: _Spread,
     members: Members,
     memory: ControllerState,
     rules: BalanceRules,
 ) -> Iterator[Action]:
-    preferred = Counter(dict.fromkeys(members.settled, 0))
-    at: defaultdict[int, dict[str, list[PlacedPartition]]] = defaultdict(dict)
-    for place in movable:
-        first = place.row.replicas[0]
-        if first in members.settled:
-            preferred[first] += 1
-            at[first].setdefault(place.topic, []).append(place)
+    preferred, at = spread
     racks = {broker: view.brokers[broker].rack for broker in members.settled}
     for number in range(MOVES_MAX):
         if not preferred:

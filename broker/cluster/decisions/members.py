@@ -23,10 +23,9 @@ def find_members(view: ClusterView, first_seen: FirstSeen, gone_after_s: float) 
         if first_seen.age_s(("serving", broker, view.brokers[broker].epoch), view.now_s)
         >= SETTLED_S
     }
-    named = {broker for place in view.places.all for broker in place.row.replicas}
     gone = {
         broker
-        for broker in (named | view.brokers.keys()) - view.eligible
+        for broker in (view.places.replicas | view.brokers.keys()) - view.eligible
         if first_seen.age_s(("unfit", broker), view.now_s) >= gone_after_s
     }
     return Members(frozenset(settled), frozenset(gone))

@@ -7,22 +7,31 @@ from dataclasses import replace
 
 from broker.cluster.decisions.members import Members
 from broker.cluster.decisions.placement import next_on_ring
-from broker.cluster.decisions.view import Action, ClusterView, PlacedPartition, Reassign
+from broker.cluster.decisions.view import (
+    SLICE_PARTITIONS,
+    Action,
+    ClusterView,
+    PlacedPartition,
+    Reassign,
+)
+from logstore.slices import Slices, parts_of
 
 CHANGES_MAX = 100
 """In one look; the next look sees to the rest."""
 
 
-def complete_replicas(view: ClusterView, members: Members) -> list[Action]:
+def complete_replicas(view: ClusterView, members: Members) -> Slices[list[Action]]:
     actions: list[Action] = []
     racks = {broker: view.brokers[broker].rack for broker in members.settled}
-    for place in view.places.all:
-        if place.is_moving or len(actions) == CHANGES_MAX:
-            continue
-        wanted = _complete(place, members, racks)
-        if wanted != place.row.replicas:
-            reason = "replicas are to be as many as asked, on brokers that are there"
-            actions.append(Reassign(place, replace(place.row, replicas=wanted), reason))
+    for some in parts_of(view.places.all, SLICE_PARTITIONS):
+        for place in some:
+            if place.is_moving or len(actions) == CHANGES_MAX:
+                continue
+            wanted = _complete(place, members, racks)
+            if wanted != place.row.replicas:
+                reason = "replicas are to be as many as asked, on brokers that are there"
+                actions.append(Reassign(place, replace(place.row, replicas=wanted), reason))
+        yield
     return actions
 
 

@@ -27,7 +27,7 @@ def read_broker(broker: int) -> Steps[BrokerRow | None]:
 def read_inventory() -> Steps[Inventory]:
     topics = yield from read_topics()
     rows = yield from read_partition_rows()
-    return Inventory(topics, dict(rows))
+    return Inventory(topics, rows)
 
 
 def reassign(place: PlacedPartition, wanted: PartitionRow) -> Steps[bool]:

@@ -10,6 +10,9 @@ from logstore.formats.levels import OLDEST_LEVEL
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 
+SLICE_PARTITIONS = 500
+"""Looked at between two breaths of the event loop: some 1 ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedPartition:
@@ -34,16 +37,28 @@ class PlacedPartitions:
     """All partitions, and what every look asks of them, counted once."""
 
     def __init__(self, places: Iterable[PlacedPartition] = ()) -> None:
-        self.all = tuple(places)
+        self.all: list[PlacedPartition] = []
         self.named: dict[int, int] = {}
         """Owner by chain, of the chains that partitions are led through."""
         self.led: Counter[int] = Counter()
-        for place in self.all:
-            self.named[place.row.chain] = place.row.broker
-            self.led[place.row.broker] += 1
-        self.moving = tuple(place for place in self.all if place.is_moving)
-        self.under_way = sum(place.row.target != NO_BROKER for place in self.moving)
+        self.replicas: set[int] = set()
+        """Brokers that are a replica of any partition."""
+        self.moving: list[PlacedPartition] = []
+        self.under_way = 0
         """How many partitions another broker is to lead; the others wait for one that can."""
+        self.add(places)
+
+    def add(self, places: Iterable[PlacedPartition]) -> None:
+        """Only as long as no decision has been made from them."""
+        for place in places:
+            row = place.row
+            self.all.append(place)
+            self.named[row.chain] = row.broker
+            self.led[row.broker] += 1
+            self.replicas.update(row.replicas)
+            if place.is_moving:
+                self.moving.append(place)
+                self.under_way += row.target != NO_BROKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

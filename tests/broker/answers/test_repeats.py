@@ -1,12 +1,28 @@
 """What a request names twice is answered once, with all that was asked about it."""
 
-from broker.answers.repeats import merge_groups, merge_topics, without_repeats
+from collections import Counter
+
+from broker.answers.repeats import (
+    SLICE_TOPICS,
+    counted,
+    merge_groups,
+    merge_topics,
+    without_repeats,
+)
 from logstore.slices import finish
 
 
 def test_items_stay_in_the_order_in_which_they_were_named_first() -> None:
     assert without_repeats(["b", "a", "b", "c", "a"]) == ["b", "a", "c"]
     assert without_repeats(None) == []
+
+
+def test_names_are_counted_in_slices() -> None:
+    names = [f"t{number % 7}" for number in range(3 * SLICE_TOPICS)]
+
+    assert sum(1 for _ in counted(names)) == 3
+    assert finish(counted(names)) == Counter(names)
+    assert finish(counted([])) == {}
 
 
 def test_groups_are_merged_with_their_topics_and_partitions() -> None:

@@ -20,6 +20,7 @@ from broker.cluster.decisions.view import (
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
+from logstore.slices import finish
 
 RULES = Rules(FencingRules(10_000), BalanceRules(True, 10), 600.0)
 TOPIC_ID = b"t" * 16
@@ -66,7 +67,7 @@ class Model:
         )
 
     def decide(self) -> list[Action]:
-        return decide(self.view(), self.memory, RULES)
+        return finish(decide(self.view(), self.memory, RULES))
 
     def look(self, later_s: float = 0.5) -> list[Action]:
         """Later: what is decided, done at once, and what leaders do about it."""

@@ -23,13 +23,20 @@ from logstore.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from logstore.wire.messages.api_versions import ApiVersionsRequest
+from logstore.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from logstore.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from logstore.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from logstore.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -212,6 +219,30 @@ CASES: dict[str, tuple[int, int, Any, Any]] = {
             [DeleteRecordsTopic(name, [DeleteRecordsPartition()]) for name in NAMES], 30_000
         ),
         lambda response: response.topics,
+    ),
+    "DeleteTopics": (
+        20,
+        6,
+        DeleteTopicsRequest(None, [DeleteTopicState(name) for name in NAMES], 30_000),
+        lambda response: response.responses,
+    ),
+    "CreatePartitions": (
+        37,
+        3,
+        CreatePartitionsRequest([CreatePartitionsTopic(name, 2) for name in NAMES], 30_000, True),
+        lambda response: response.results,
+    ),
+    "CreateAcls": (
+        30,
+        3,
+        CreateAclsRequest([AclCreation(2, name, 3, "User:a", "*", 3, 3) for name in NAMES]),
+        lambda response: response.results,
+    ),
+    "DeleteAcls": (
+        31,
+        3,
+        DeleteAclsRequest([DeleteAclsFilter(2, name, 3, None, None, 3, 3) for name in NAMES]),
+        lambda response: response.filter_results,
     ),
     "Produce": (
         0,

@@ -8,9 +8,12 @@ from logstore.wire.messages import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
+    describe_acls,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
@@ -29,6 +32,7 @@ from logstore.wire.messages import (
 )
 from tests.clients.differential.peer import METADATA, STRANGE_ID, Peer, versions
 
+DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
 API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 18, 19, 20, 32
 ALTER_CONFIGS, ALTER_LOG_DIRS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 33, 34, 35, 37
 ELECT_LEADERS, INCREMENTAL, REASSIGN, REASSIGNMENTS = 43, 44, 45, 46
@@ -56,6 +60,7 @@ def run(peer: Peer) -> None:
     _placement(peer)
     _cluster(peer)
     _features(peer)
+    _acls(peer)
 
 
 def _versions(peer: Peer) -> None:
@@ -382,3 +387,25 @@ def _quorum(peer: Peer) -> None:
         request4 = describe_user_scram_credentials.DescribeUserScramCredentialsRequest(asked)
         peer.ask(what, SCRAM, 0, request4)
     peer.ask("a stranger", UNREGISTER, 0, unregister_broker.UnregisterBrokerRequest(77))
+
+
+def _acls(peer: Peer) -> None:
+    """Of a cluster without an authorizer. A second number of each kind is one that none has."""
+    known, strange = (2, 3, 3, 3), 77
+    numbers: dict[str, tuple[int, ...]] = {"an ACL": known}
+    for at, what in enumerate(("kind", "pattern", "operation", "permission")):
+        for word, number in (("an unknown", 0), ("a strange", strange)):
+            numbers[f"{word} {what}"] = (*known[:at], number, *known[at + 1 :])
+    for version in versions(DESCRIBE_ACLS):
+        for what, (kind, pattern, operation, permission) in numbers.items():
+            rest = ("User:alice", "*", operation, permission)
+            asked = describe_acls.DescribeAclsRequest(kind, "plain", pattern, *rest)
+            peer.ask(what, DESCRIBE_ACLS, version, asked)
+            made = [create_acls.AclCreation(kind, "plain", pattern, *rest)] * 2
+            peer.ask(what, CREATE_ACLS, version, create_acls.CreateAclsRequest(made))
+            matched = [delete_acls.DeleteAclsFilter(kind, None, pattern, None, None, *rest[2:])] * 2
+            peer.ask(what, DELETE_ACLS, version, delete_acls.DeleteAclsRequest(matched))
+        peer.ask("no ACL", CREATE_ACLS, version, create_acls.CreateAclsRequest())
+        peer.ask("no filter", DELETE_ACLS, version, delete_acls.DeleteAclsRequest())
+        all_of_them = describe_acls.DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+        peer.ask("all", DESCRIBE_ACLS, version, all_of_them)

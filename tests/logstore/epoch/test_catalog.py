@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from logstore.epoch.catalog import Catalog
+from logstore.epoch.catalog import SLICE_ROWS, Catalog
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.view import RegistryUpdate
+from logstore.slices import finish
 
 ID, OTHER_ID = b"i" * 16, b"o" * 16
 TOPIC = TopicRow(ID, TopicStatus.LIVE, 1, {"retention.ms": "1"}, 1, 2)
@@ -78,3 +79,25 @@ def test_a_topic_that_is_gone_comes_back_with_a_row_that_is_read_later() -> None
     assert "orders" not in catalog.topics
     catalog.apply(update(replace(TOPIC, topic_id=OTHER_ID, version=1)))
     assert catalog.topics["orders"].topic_id == OTHER_ID
+
+
+def test_of_all_rows_those_that_changed_are_news() -> None:
+    catalog = catalog_with(TOPIC)
+    changed = replace(PartitionRow.new(2, 5), log_start=9)
+    new = TopicRow(OTHER_ID, TopicStatus.LIVE, 1, {}, 1, 1)
+    rows = {TopicPartition(ID, 0): changed, TopicPartition(OTHER_ID, 0): PartitionRow.new(2, 5)}
+    same = RegistryUpdate(3, {"orders": TOPIC}, dict(update(TOPIC).partitions), is_everything=True)
+    other = RegistryUpdate(4, {"orders": TOPIC, "new": new}, rows, is_everything=True)
+    none = RegistryUpdate(5, {}, {}, is_everything=True)
+
+    assert finish(catalog.news(same)) == RegistryUpdate(3, {}, {})
+    assert finish(catalog.news(other)) == RegistryUpdate(4, {"new": new}, rows)
+    gone = finish(catalog.news(none))
+    assert gone == RegistryUpdate(5, {"orders": None}, {TopicPartition(ID, 0): None})
+    assert [topic.is_deleted for topic in catalog.apply(gone).changed] == [True]
+
+
+def test_many_rows_are_compared_in_slices() -> None:
+    many = update(replace(TOPIC, partitions=3 * SLICE_ROWS))
+
+    assert sum(1 for _ in Catalog(1, 7).news(many)) == 2

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
+from logstore.epoch.leadership_transitions import SLICE_PARTITIONS
 from logstore.epoch.log import Log
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
@@ -16,6 +18,7 @@ from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.takeover import RecoveredPartition
+from logstore.protocol.view import RegistryUpdate
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import WrittenLog
 
@@ -145,5 +148,41 @@ def test_no_other_broker_is_named_before_the_release_is_committed() -> None:
                 store.lets_go.set()
             await until(partial(is_led, two, "orders"), SOON_S)
             assert two.topics["orders"].leaders[0].log_end == 1
+
+    run(scenario())
+
+
+def test_a_topic_of_many_partitions_is_led_a_slice_at_a_time() -> None:
+    """Others have their turn in between, and nothing is led before its row is known."""
+
+    async def scenario() -> None:
+        async with WrittenLog().life() as log:
+            seen = [0]
+            count = 3 * SLICE_PARTITIONS + 1
+            loop = asyncio.get_running_loop()
+
+            def look() -> None:
+                seen.append(len(log.topics["wide"].leaders))
+                if seen[-1] < count:
+                    loop.call_soon(look)
+
+            log.on_change(lambda _: look() if seen == [0] else None)
+            topic = await log.create_topic("wide", count, {})
+            assert len(topic.leaders) == count
+            assert max(now - before for before, now in pairwise(seen)) == SLICE_PARTITIONS
+
+    run(scenario())
+
+
+def test_a_topic_that_is_deleted_while_it_is_begun_to_be_led_is_led_no_further() -> None:
+    async def scenario() -> None:
+        async with WrittenLog().life() as log:
+            gone = RegistryUpdate(0, {"wide": None}, {})
+            log.on_change(lambda topic: None if topic.is_deleted else log._on_update(gone))
+            topic = await log.create_topic("wide", 3 * SLICE_PARTITIONS, {})
+            assert topic.is_deleted
+            assert len(topic.leaders) == SLICE_PARTITIONS
+            assert all(leader.is_retired for leader in topic.leaders.values())
+            assert "wide" not in log.topics
 
     run(scenario())

@@ -22,6 +22,7 @@ from logstore.ports.registry import Row
 from logstore.protocol.view import RegistryUpdate
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
+from logstore.slices import Slices
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.logstore.written import WrittenLog
 
@@ -53,6 +54,11 @@ class EditedRows(MemoryRows):
         return await super().query(pk, prefix, after=after, limit=limit)
 
 
+def all_of_it(update: RegistryUpdate) -> Slices[RegistryUpdate]:
+    yield
+    return update
+
+
 @asynccontextmanager
 async def watched(
     rows: EditedRows,
@@ -66,6 +72,7 @@ async def watched(
         replace(usual, registry=registry),
         version=lambda: 0,
         edit_count=lambda: rows.edit_count,
+        news=all_of_it,
         on_update=on_update,
         on_brokers=lambda _: on_brokers(),
         is_one_silent=is_one_silent,

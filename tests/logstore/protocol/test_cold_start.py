@@ -65,7 +65,7 @@ async def started(written: WrittenLog, number: int) -> Started:
 
 
 async def partitions(written: WrittenLog) -> Mapping[TopicPartition, PartitionRow]:
-    return dict(await written.runner.run(read_partition_rows()))
+    return await written.runner.run(read_partition_rows())
 
 
 async def led_by_two(written: WrittenLog, *, is_trimmed: bool = False) -> tuple[MemoryRows, int]:

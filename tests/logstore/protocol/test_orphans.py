@@ -129,7 +129,7 @@ class World:
             return
         assert list(await self.runner.run(read_topics())) == ["orders"]
         rows = await self.runner.run(read_partition_rows())
-        assert dict(rows) == {(TOPIC_ID, number): row for number, row in self.wanted.items()}
+        assert rows == {(TOPIC_ID, number): row for number, row in self.wanted.items()}
 
 
 def schedules(first: int, second: int) -> Iterator[tuple[bool, ...]]:

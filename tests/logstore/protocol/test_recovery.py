@@ -64,7 +64,7 @@ class DeadBroker:
 
     def named(self, chain: int = SUCCESSOR_CHAIN) -> dict[TopicPartition, PartitionRow]:
         """Rows as a takeover would write them, for an heir whose chain this is."""
-        rows = dict(self.run(read_partition_rows()))
+        rows = self.run(read_partition_rows())
         return {
             key: row.taken_by(broker=2, chain=chain, start=self.ends[key])
             for key, row in rows.items()
@@ -124,7 +124,7 @@ def test_all_of_a_chain_is_inherited_for_the_price_of_one(
     row_reads = []
     for partitions in (1, 40):
         dead, made = died(partitions, is_sealed=is_sealed), list[Request]()
-        wanted = dict(dead.run(read_partition_rows())) if is_sealed else dead.named()
+        wanted = dead.run(read_partition_rows()) if is_sealed else dead.named()
         known = dead.known if is_followed else lambda epoch: None
         found = dead.run(counted(recover(dead.cluster_id, SEALER, wanted, known), made))
 

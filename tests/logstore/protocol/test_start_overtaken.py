@@ -185,7 +185,7 @@ def test_a_start_undoes_no_creation_that_was_answered() -> None:
             assert isinstance(outcome, RowsRemoved)
         else:
             assert list(started.update.topics) == ["orders"]
-            assert [key.partition for key, _ in rows] == [0, 1]
+            assert [key.partition for key in rows] == [0, 1]
         return True
 
     count = 0
@@ -218,7 +218,7 @@ def test_a_start_that_was_overtaken_removes_no_row_of_a_topic_that_is_led() -> N
             if isinstance(outcome, LogstoreError):
                 assert "started twice" in str(outcome)
             rows = await written.runner.run(read_partition_rows())
-            assert [key.partition for key, _ in rows] == ([0, 1] if created else [])
+            assert [key.partition for key in rows] == ([0, 1] if created else [])
         return True
 
     count = 0

@@ -8,6 +8,7 @@ from broker.cluster.decisions.decide import decide
 from broker.cluster.decisions.view import Reassign, Remind
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
+from logstore.slices import finish
 from tests.broker.cluster.cluster_model import RULES, Model, broker_row, led_by
 
 
@@ -63,7 +64,7 @@ def test_nothing_moves_for_balance_where_that_is_switched_off() -> None:
     rules = replace(RULES, balance=replace(RULES.balance, is_enabled=False))
     for _ in range(40):
         model.now_s += 5
-        assert decide(model.view(), model.memory, rules) == []
+        assert finish(decide(model.view(), model.memory, rules)) == []
 
 
 def test_nothing_is_levelled_while_partitions_are_to_be_taken_over() -> None:
