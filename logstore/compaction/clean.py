@@ -194,7 +194,11 @@ class Cleaning:
                 groups = list(_by_rows(one.range.units, self._limits.scan_rows))
             for units in groups:
                 task = ScanTask(
-                    **self._place(one), units=units, bucket_count=buckets, horizon=one.horizon
+                    **self._place(one),
+                    units=units,
+                    bucket_count=buckets,
+                    horizon=one.horizon,
+                    rows_max=self._limits.scan_rows,
                 )
                 tasks.append((one, task))
         for one, result in self._carry_out(tasks):

@@ -6,14 +6,17 @@ An object is a series of pieces, each a small Arrow table that one task writes a
 
     CRC32C of the rest, 4 bytes, big-endian | Arrow IPC stream, its buffers compressed by zstd
 
-Offsets are stored as differences to the one before, which compress well. Objects live as long as
-their run, or until the next run that cleans: nothing else refers to them. A task that has little to
-leave makes no object: its pieces travel in its result and in the tasks that read them.
+Offsets are stored as differences to the one before, which compress well, and in batches of 8,192
+rows, so that a reader need not decode all of a piece. Objects live as long as their run, or until
+the next run that cleans: nothing else refers to them. A task that has little to leave makes no
+object: its pieces travel in its result and in the tasks that read them. One that has much makes
+several: -1, -2 and so on follow the name.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.errors import Corrupt
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COMPACTION = "compaction/"
+BATCH_ROWS = 8192
 _CRC_BYTES = 4
 
 
@@ -66,13 +70,13 @@ class PieceWriter:
     def __init__(self, key: str) -> None:
         self.key = key
         self.parts: list[bytes] = []
-        self._size_bytes = 0
+        self.size_bytes = 0
 
     def add(self, rows: pa.Table) -> Piece:
         data = _encode(rows)
-        piece = Piece(self.key, self._size_bytes, len(data))
+        piece = Piece(self.key, self.size_bytes, len(data))
         self.parts.append(data)
-        self._size_bytes += len(data)
+        self.size_bytes += len(data)
         return piece
 
 
@@ -80,17 +84,36 @@ def decode_piece(piece: Piece, data: bytes) -> pa.Table:
     """Raises `Corrupt`."""
     import pyarrow as pa
 
+    body = _body(piece, data)
+    with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(body))) as reader:
+        rows = reader.read_all().combine_chunks()
+    if "offset" in rows.column_names:
+        rows = _with_offsets(rows, _summed(rows["offset"]))
+    return rows
+
+
+def offsets_of(piece: Piece, data: bytes) -> Iterator[pa.Array]:
+    """Offsets of a piece, each batch decoded when asked for. Raises `Corrupt` at the first one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    last = 0
+    with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(_body(piece, data)))) as reader:
+        for batch in reader:
+            offsets = pc.cumulative_sum(batch.column("offset"), start=last)
+            if len(offsets):
+                last = offsets[-1].as_py()
+                yield offsets
+
+
+def _body(piece: Piece, data: bytes) -> memoryview:
     body = memoryview(data)[_CRC_BYTES:]
     if len(data) != piece.length or crc32c(body) != int.from_bytes(data[:_CRC_BYTES]):
         raise Corrupt(
             f"a file of key compaction is damaged: key={piece.key} start={piece.start} "
             f"length={piece.length}; the next run makes others"
         )
-    with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(body))) as reader:
-        rows = reader.read_all().combine_chunks()
-    if "offset" in rows.column_names:
-        rows = _with_offsets(rows, _summed(rows["offset"]))
-    return rows
+    return body
 
 
 def _encode(rows: pa.Table) -> bytes:
@@ -102,7 +125,7 @@ def _encode(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
-        writer.write_table(rows)
+        writer.write_table(rows, BATCH_ROWS)
     body = sink.getvalue()
     return b"".join((crc32c(memoryview(body)).to_bytes(_CRC_BYTES), body))
 

@@ -1,6 +1,7 @@
 """Tasks of a key compaction and their results, as values and as JSON. Pure.
 
-    {"kind": "scan", …, "units": [[index, [file, …]], …], "buckets": 0 or N, "horizon": offset}
+    {"kind": "scan", …, "units": [[index, [file, …]], …], "buckets": 0 or N, "horizon": offset,
+     "rows_max": 9}
     {"kind": "decide", …, "pieces": [piece, …], "horizon": offset}
     {"kind": "rewrite", …, "units": …, "rows": 12, "dead": [piece, …], "tombstones": [piece, …]}
 
@@ -64,15 +65,24 @@ class _CleanTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask(_CleanTask):
-    """Keys of some units to be read. `bucket_count` 0: of all units, to be decided at once."""
+    """Keys of some units to be read. `bucket_count` 0: of all units, to be decided at once.
+
+    With buckets, no more than about `rows_max` rows are in memory, whatever units have.
+    """
 
     units: Sequence[Unit]
     bucket_count: int
     horizon: int
+    rows_max: int
 
     def text(self) -> str:
-        own = {"units": _unit_lists(self.units), "buckets": self.bucket_count}
-        return _json({**self._front(SCAN), **own, "horizon": self.horizon})
+        own = {
+            "units": _unit_lists(self.units),
+            "buckets": self.bucket_count,
+            "horizon": self.horizon,
+            "rows_max": self.rows_max,
+        }
+        return _json({**self._front(SCAN), **own})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,8 +239,13 @@ def clean_task_of(data: Mapping[str, Any]) -> CleanTask:
         "within_bytes": data["within_bytes"],
     }
     if data["kind"] == SCAN:
-        units = _units_of(data["units"])
-        return ScanTask(**place, units=units, bucket_count=data["buckets"], horizon=data["horizon"])
+        return ScanTask(
+            **place,
+            units=_units_of(data["units"]),
+            bucket_count=data["buckets"],
+            horizon=data["horizon"],
+            rows_max=data["rows_max"],
+        )
     if data["kind"] == DECIDE:
         return DecideTask(**place, pieces=_pieces_of(data["pieces"]), horizon=data["horizon"])
     return RewriteTask(

@@ -1,13 +1,14 @@
 """One task of a key compaction: read keys, decide about a bucket of them, or write files again.
 
-A scan holds the digests of one part of a unit and what it writes; a decision holds one bucket; a
-rewrite holds the dead offsets of its files and one row group. None holds all keys of a partition.
+A scan holds the digests of so many rows as its task says, and writes them when it has more; a
+decision holds one bucket; a rewrite holds the dead offsets of its files as they are stored, some
+bytes each, and one row group. None holds all keys of a partition, or of a file.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from time import thread_time
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,13 @@ from logstore.compaction.clean_keys import (
     key_schema,
     reduced,
 )
-from logstore.compaction.clean_objects import Piece, PieceWriter, decode_piece, object_key
+from logstore.compaction.clean_objects import (
+    Piece,
+    PieceWriter,
+    decode_piece,
+    object_key,
+    offsets_of,
+)
 from logstore.compaction.clean_plan import (
     CleanFound,
     CleanTask,
@@ -30,6 +37,7 @@ from logstore.compaction.clean_plan import (
     UnitFound,
 )
 from logstore.compaction.clean_rules import tombstone_horizon
+from logstore.compaction.dead_offsets import DeadOffsets
 from logstore.compaction.decoding import BYTES_MAX, ROWS_MAX
 from logstore.compaction.plan import TaskResult
 from logstore.errors import AlreadyExists, Corrupt
@@ -46,6 +54,9 @@ if TYPE_CHECKING:
 
 PART_ROWS = 1_000_000
 """Rows that are reduced together, some 32 MB."""
+
+OBJECT_BYTES = 32 << 20
+"""Pieces of a task are stored when they have as many bytes; the next ones are another object."""
 
 
 def run_clean_task(store: BlockingObjectStore, task: CleanTask, attempt: str) -> TaskResult:
@@ -77,8 +88,9 @@ class _Work:
         self._task = task
         self._attempt = attempt
         kind = {ScanTask: "scan", DecideTask: "decide", RewriteTask: "rewrite"}[type(task)]
-        key = object_key(task.run, task.topic_id, task.partition, kind, task.number, attempt)
-        self._pieces = PieceWriter(key)
+        self._key = object_key(task.run, task.topic_id, task.partition, kind, task.number, attempt)
+        self._pieces = PieceWriter(self._key)
+        self._stored = 0
         self.found = CleanFound()
 
     def scan(self, task: ScanTask) -> None:
@@ -89,11 +101,15 @@ class _Work:
         if task.bucket_count:
             # Part by part: in memory that was used before, which costs a third of fresh pages.
             by_number: dict[int, list[pa.Table]] = {}
+            held = 0
             for part in parts:
+                if held and held + part.num_rows > task.rows_max:
+                    self._leave(by_number)
+                    held = 0
                 for bucket, mine in by_bucket(part, task.bucket_count).items():
                     by_number.setdefault(bucket, []).append(mine)
-            for bucket, some in sorted(by_number.items()):
-                self.found.buckets[bucket] = [self._pieces.add(pa.concat_tables(some))]
+                held += part.num_rows
+            self._leave(by_number)
         else:
             rows = pa.concat_tables([key_schema().empty_table(), *parts])
             raw_offset = None if self.found.raw_offset < 0 else self.found.raw_offset
@@ -114,11 +130,11 @@ class _Work:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        dead, dropped_tombstones = self._dead(task)
-        self.found.dropped = len(dead)
-        self.found.dropped_tombstones = dropped_tombstones
-        if not len(dead):
+        if not task.dead and not task.tombstones:
             return [], 0
+        dead, stones = (
+            DeadOffsets(map(self._offsets, some)) for some in (task.dead, task.tombstones)
+        )
         units = task.units
         writer = TableWriter(
             self._store,
@@ -128,6 +144,7 @@ class _Work:
             task.number,
             counts_null_values=True,
         )
+        no_offsets = pa.array([], pa.int64())
         seen = kept = 0
         for rows in read_rows(
             self._store,
@@ -141,37 +158,61 @@ class _Work:
             bytes_max=BYTES_MAX,
         ):
             offsets = rows.column("offset")
-            here = _between(dead, offsets[0].as_py(), offsets[-1].as_py())
+            last = offsets[-1].as_py()
+            here = pa.concat_arrays([no_offsets, *dead.up_to(last), *stones.up_to(last)])
             left = rows.filter(pc.invert(pc.is_in(offsets, value_set=here)))
             writer.write(pa.record_batch(left.columns, schema=rows.schema))
             seen += rows.num_rows
             kept += left.num_rows
         files = writer.close()
-        if seen != task.rows or seen - kept != len(dead):
+        self.found.dropped_tombstones = stones.all_count()
+        self.found.dropped = dead.all_count() + stones.all_count()
+        if seen != task.rows or seen - kept != self.found.dropped:
             raise Corrupt(
                 f"files do not hold the rows that were decided about: topic={task.topic} "
                 f"partition={task.partition} rows={seen} said={task.rows} left out={seen - kept} "
-                f"decided={len(dead)} first file={units[0].files[0].path}"
+                f"decided={self.found.dropped} first file={units[0].files[0].path}"
             )
         return files, kept
 
     def close(self) -> None:
         """Store what other tasks read, or give it to the result if it is little."""
-        data = b"".join(self._pieces.parts)
-        if len(data) <= self._task.within_bytes:
-            self.found = self.found.within(data)
-        elif not self._store.create_equal(self._pieces.key, data):
-            raise AlreadyExists(f"another attempt has this name: key={self._pieces.key}")
+        if self._stored or self._pieces.size_bytes > self._task.within_bytes:
+            self._store_pieces()
+        else:
+            self.found = self.found.within(b"".join(self._pieces.parts))
+
+    def _store_pieces(self) -> None:
+        pieces = self._pieces
+        if pieces.size_bytes and not self._store.create_equal(pieces.key, b"".join(pieces.parts)):
+            raise AlreadyExists(f"another attempt has this name: key={pieces.key}")
+        self._stored += 1
+        self._pieces = PieceWriter(f"{self._key}-{self._stored}")
+
+    def _add(self, rows: pa.Table) -> Piece:
+        piece = self._pieces.add(rows)
+        if self._pieces.size_bytes >= OBJECT_BYTES:
+            self._store_pieces()
+        return piece
+
+    def _leave(self, by_number: dict[int, list[pa.Table]]) -> None:
+        """Rows of buckets to their decisions, and out of memory."""
+        import pyarrow as pa
+
+        for bucket in sorted(by_number):
+            piece = self._add(pa.concat_tables(by_number.pop(bucket)))
+            self.found.buckets.setdefault(bucket, []).append(piece)
 
     def _reduced(self, unit: int, task: ScanTask) -> Iterator[pa.Table]:
         """Rows of each part of a unit that a decision needs; the others are dead."""
         import pyarrow as pa
 
         files = next(one.files for one in task.units if one.index == unit)
+        rows_max = min(PART_ROWS, task.rows_max)
         parts: list[pa.Table] = []
         for rows in self._keyed(unit, files, task):
             parts.append(rows)
-            if sum(part.num_rows for part in parts) >= PART_ROWS:
+            if sum(part.num_rows for part in parts) >= rows_max:
                 yield self._newest(unit, pa.concat_tables(parts))
                 parts = []
         if parts:
@@ -191,7 +232,7 @@ class _Work:
             if rows["key"].null_count:
                 keyless = rows.filter(pc.is_null(rows["key"]))
                 found.keyless += keyless.num_rows
-                found.dead_pieces.append(self._pieces.add(keyless.select(["offset"])))
+                found.dead_pieces.append(self._add(_rising(keyless)))
                 rows = rows.filter(pc.is_valid(rows["key"]))
             if rows.num_rows:
                 columns = (rows[name].combine_chunks() for name in ("key", "offset", "is_null"))
@@ -200,7 +241,7 @@ class _Work:
     def _newest(self, unit: int, rows: pa.Table) -> pa.Table:
         left, dead = reduced(rows)
         if dead.num_rows:
-            self._add_dead(self.found.unit(unit), dead.select(["offset"]))
+            self._add_dead(self.found.unit(unit), _rising(dead))
         return left
 
     def _take(self, decided: Decided) -> None:
@@ -213,32 +254,28 @@ class _Work:
         for unit, rows in by_unit(decided.tombstones):
             found = self.found.unit(unit)
             found.tombstones += rows.num_rows
-            found.tombstone_pieces.append(self._pieces.add(rows))
+            found.tombstone_pieces.append(self._add(rows))
 
     def _add_dead(self, found: UnitFound, rows: pa.Table) -> None:
         found.superseded += rows.num_rows
-        found.dead_pieces.append(self._pieces.add(rows))
-
-    def _dead(self, task: RewriteTask) -> tuple[pa.Array, int]:
-        """Offsets to leave out, rising, and how many of them are tombstones."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        pieces = [*task.dead, *task.tombstones]
-        parts = [self._read(piece)["offset"].combine_chunks() for piece in pieces]
-        tombstones = sum(map(len, parts[len(task.dead) :]))
-        dead = pa.concat_arrays(parts) if parts else pa.array([], pa.int64())
-        return dead.take(pc.sort_indices(dead)), tombstones
+        found.dead_pieces.append(self._add(rows))
 
     def _read(self, piece: Piece) -> pa.Table:
+        return decode_piece(piece, self._data(piece))
+
+    def _offsets(self, piece: Piece) -> Callable[[], Iterator[pa.Array]]:
+        return partial(offsets_of, piece, self._data(piece))
+
+    def _data(self, piece: Piece) -> bytes:
         data = piece.data
-        if data is None:
-            data = self._store.get_range(piece.key, piece.start, piece.length)
-        return decode_piece(piece, data)
+        return self._store.get_range(piece.key, piece.start, piece.length) if data is None else data
 
 
-def _between(offsets: pa.Array, first: int, last: int) -> pa.Array:
-    """Of rising offsets those in [first, last]: a set of few is made faster than one of all."""
-    values = memoryview(offsets.buffers()[1]).cast("q")[offsets.offset :][: len(offsets)]
-    start = bisect_left(values, first)
-    return offsets.slice(start, bisect_right(values, last) - start)
+def _rising(rows: pa.Table) -> pa.Table:
+    """Offsets alone, in order; a file of another engine may have others."""
+    import pyarrow.compute as pc
+
+    offsets = rows["offset"].combine_chunks()
+    if not pc.all(pc.greater(offsets[1:], offsets[:-1]), min_count=0).as_py():
+        offsets = offsets.take(pc.sort_indices(offsets))
+    return rows.select(["offset"]).set_column(0, "offset", offsets)
