@@ -84,8 +84,7 @@ def decode_piece(piece: Piece, data: bytes) -> pa.Table:
     """Raises `Corrupt`."""
     import pyarrow as pa
 
-    body = _body(piece, data)
-    with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(body))) as reader:
+    with _stream(piece, data) as reader:
         rows = reader.read_all().combine_chunks()
     if "offset" in rows.column_names:
         rows = _with_offsets(rows, _summed(rows["offset"]))
@@ -98,7 +97,7 @@ def offsets_of(piece: Piece, data: bytes) -> Iterator[pa.Array]:
     import pyarrow.compute as pc
 
     last = 0
-    with pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(_body(piece, data)))) as reader:
+    with _stream(piece, data) as reader:
         for batch in reader:
             offsets = pc.cumulative_sum(batch.column("offset"), start=last)
             if len(offsets):
@@ -106,14 +105,18 @@ def offsets_of(piece: Piece, data: bytes) -> Iterator[pa.Array]:
                 yield offsets
 
 
-def _body(piece: Piece, data: bytes) -> memoryview:
+def _stream(piece: Piece, data: bytes) -> pa.RecordBatchStreamReader:
+    """Read in this thread: pieces are small, and tasks are threads already."""
+    import pyarrow as pa
+
     body = memoryview(data)[_CRC_BYTES:]
     if len(data) != piece.length or crc32c(body) != int.from_bytes(data[:_CRC_BYTES]):
         raise Corrupt(
             f"a file of key compaction is damaged: key={piece.key} start={piece.start} "
             f"length={piece.length}; the next run makes others"
         )
-    return body
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    return pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(body)), options=options)
 
 
 def _encode(rows: pa.Table) -> bytes:
@@ -123,7 +126,7 @@ def _encode(rows: pa.Table) -> bytes:
     if "offset" in rows.column_names:
         rows = _with_offsets(rows, _differences(rows["offset"]))
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows, BATCH_ROWS)
     body = sink.getvalue()
