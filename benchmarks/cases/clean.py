@@ -85,7 +85,13 @@ class _Table:
         buckets = BUCKETS if in_buckets else 0
         found, seconds = CleanFound(), {}
         scan = ScanTask(
-            **self._place(), units=units, bucket_count=buckets, horizon=0, rows_max=SCAN_ROWS
+            **self._place(),
+            units=units,
+            bucket_count=buckets,
+            horizon=0,
+            rows_max=SCAN_ROWS,
+            at_once_bytes=0,
+            dead_ratio_min=0,
         )
         seconds["scan"] = self._timed([scan], found)
         if in_buckets:

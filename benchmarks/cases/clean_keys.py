@@ -103,6 +103,8 @@ class _Work:
             bucket_count=buckets,
             horizon=0,
             rows_max=self._limits.scan_rows,
+            at_once_bytes=0,
+            dead_ratio_min=0,
         )
 
     def _decisions(self) -> Iterator[AnyTask]:

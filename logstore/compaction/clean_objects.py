@@ -82,7 +82,6 @@ class PieceWriter:
 
 def decode_piece(piece: Piece, data: bytes) -> pa.Table:
     """Raises `Corrupt`."""
-    import pyarrow as pa
 
     with _stream(piece, data) as reader:
         rows = reader.read_all().combine_chunks()
@@ -93,7 +92,6 @@ def decode_piece(piece: Piece, data: bytes) -> pa.Table:
 
 def offsets_of(piece: Piece, data: bytes) -> Iterator[pa.Array]:
     """Offsets of a piece, each batch decoded when asked for. Raises `Corrupt` at the first one."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     last = 0

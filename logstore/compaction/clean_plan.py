@@ -1,13 +1,13 @@
 """Tasks of a key compaction and their results, as values and as JSON. Pure.
 
     {"kind": "scan", …, "units": [[index, [file, …]], …], "buckets": 0 or N, "horizon": offset,
-     "rows_max": 9}
+     "rows_max": 9, "at_once_bytes": 9, "dead_ratio_min": 0.2}
     {"kind": "decide", …, "pieces": [piece, …], "horizon": offset}
     {"kind": "rewrite", …, "units": …, "rows": 12, "dead": [piece, …], "tombstones": [piece, …]}
 
 A scan reads keys and reduces them: into buckets of the keys' digests, which `decide` tasks finish,
-or, with 0 buckets, it has all rows of the partition and decides itself. What a scan and a decision
-found comes as `CleanFound`.
+or, with 0 buckets, it has all rows of the partition and decides itself. If these are few, it writes
+the files again as well. What a scan and a decision found comes as `CleanFound`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypedDict
 
 from logstore.compaction.clean_objects import Piece
-from logstore.compaction.clean_rules import Unit
+from logstore.compaction.clean_rules import Unit, UnitCounts
 from logstore.history.snapshot import DataFile
 
 SCAN, DECIDE, REWRITE = "scan", "decide", "rewrite"
@@ -67,13 +67,17 @@ class _CleanTask:
 class ScanTask(_CleanTask):
     """Keys of some units to be read. `bucket_count` 0: of all units, to be decided at once.
 
-    With buckets, no more than about `rows_max` rows are in memory, whatever units have.
+    With buckets, no more than about `rows_max` rows are in memory, whatever units have. A partition
+    of at most `at_once_bytes` of rows in memory is written again too, 0: left to `RewriteTask`s.
+    `dead_ratio_min` as in `clean_rules.CleanRules`.
     """
 
     units: Sequence[Unit]
     bucket_count: int
     horizon: int
     rows_max: int
+    at_once_bytes: int
+    dead_ratio_min: float
 
     def text(self) -> str:
         own = {
@@ -81,6 +85,8 @@ class ScanTask(_CleanTask):
             "buckets": self.bucket_count,
             "horizon": self.horizon,
             "rows_max": self.rows_max,
+            "at_once_bytes": self.at_once_bytes,
+            "dead_ratio_min": self.dead_ratio_min,
         }
         return _json({**self._front(SCAN), **own})
 
@@ -157,6 +163,8 @@ class CleanFound:
     """Rows that a rewrite left out."""
     dropped_tombstones: int = 0
     dropped_keyless: int = 0
+    rewritten: list[int] | None = None
+    """Units that a scan wrote again; None: it wrote none, and left the choice to the run."""
 
     def unit(self, index: int) -> UnitFound:
         return self.units.setdefault(index, UnitFound())
@@ -180,6 +188,15 @@ class CleanFound:
             self.hold(index, offset)
         self.dropped += other.dropped
         self.dropped_tombstones += other.dropped_tombstones
+        if other.rewritten is not None:
+            self.rewritten = other.rewritten
+
+    def counts(self) -> dict[int, UnitCounts]:
+        """By unit."""
+        return {
+            index: UnitCounts(unit.rows, unit.superseded, unit.keyless, unit.tombstones)
+            for index, unit in self.units.items()
+        }
 
     def within(self, data: bytes) -> CleanFound:
         """With the bytes of its pieces, all of which are parts of `data`."""
@@ -207,6 +224,7 @@ class CleanFound:
             "held": {str(index): offset for index, offset in self.held.items()},
             "dropped": self.dropped,
             "dropped_tombstones": self.dropped_tombstones,
+            "rewritten": self.rewritten,
         }
 
     @staticmethod
@@ -225,6 +243,7 @@ class CleanFound:
             {int(index): int(offset) for index, offset in data["held"].items()},
             data["dropped"],
             data["dropped_tombstones"],
+            rewritten=data["rewritten"],
         )
 
 
@@ -245,6 +264,8 @@ def clean_task_of(data: Mapping[str, Any]) -> CleanTask:
             bucket_count=data["buckets"],
             horizon=data["horizon"],
             rows_max=data["rows_max"],
+            at_once_bytes=data["at_once_bytes"],
+            dead_ratio_min=data["dead_ratio_min"],
         )
     if data["kind"] == DECIDE:
         return DecideTask(**place, pieces=_pieces_of(data["pieces"]), horizon=data["horizon"])

@@ -38,15 +38,16 @@ def read_keys(
         for group in opened.row_groups():
             needs_values = group.may_have_raw or not group.has_all_values
             for rows in group.parts(_COLUMNS if needs_values else _WITHOUT_VALUES):
-                yield _columns_of(rows, topic_id)
+                yield keys_of(rows, topic_id)
         return
     low = min(file.min_offset for file in files)
     high = max(file.max_offset for file in files)
     for rows in read_rows(store, topic_id, files, partition, low, high + 1, _COLUMNS):
-        yield _columns_of(rows, topic_id)
+        yield keys_of(rows, topic_id)
 
 
-def _columns_of(rows: pa.Table | pa.RecordBatch, topic_id: bytes) -> pa.Table:
+def keys_of(rows: pa.Table | pa.RecordBatch, topic_id: bytes) -> pa.Table:
+    """Columns as of `read_keys`; rows without a column `value` all have one. Raises `Corrupt`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

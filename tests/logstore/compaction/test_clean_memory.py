@@ -99,7 +99,15 @@ def of_its_owner(store: DirectoryStore, rows: int, keys: int) -> Sequence[DataFi
 
 def scanned(store: DirectoryStore, unit: Unit) -> tuple[CleanFound, int]:
     """What a scan in buckets found, and the bytes that Arrow held at most."""
-    task = ScanTask(**PLACE, units=[unit], bucket_count=4, horizon=0, rows_max=ROWS_MAX)
+    task = ScanTask(
+        **PLACE,
+        units=[unit],
+        bucket_count=4,
+        horizon=0,
+        rows_max=ROWS_MAX,
+        at_once_bytes=0,
+        dead_ratio_min=0,
+    )
     with counted() as pool:
         result = run_clean_task(store, task, str(unit.rows))
         assert result.found is not None
