@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from logstore.compaction.clean_objects import Piece
@@ -146,6 +146,11 @@ class UnitFound:
         self.dead_pieces += other.dead_pieces
         self.tombstone_pieces += other.tombstone_pieces
 
+    def values(self) -> tuple[object, ...]:
+        """Its fields in order."""
+        counts = self.rows, self.keyless, self.superseded, self.tombstones
+        return (*counts, self.dead_pieces, self.tombstone_pieces)
+
 
 @dataclass(slots=True)
 class CleanFound:
@@ -216,7 +221,7 @@ class CleanFound:
 
     def data(self) -> dict[str, object]:
         return {
-            "units": {str(index): list(astuple(unit)) for index, unit in self.units.items()},
+            "units": {str(index): unit.values() for index, unit in self.units.items()},
             "buckets": {str(number): pieces for number, pieces in self.buckets.items()},
             "raw_offset": self.raw_offset,
             "newest_tombstone": self.newest_tombstone,
@@ -283,7 +288,7 @@ def _json(data: object) -> str:
 
 
 def _unit_lists(units: Iterable[Unit]) -> list[object]:
-    return [[unit.index, [astuple(file) for file in unit.files]] for unit in units]
+    return [[unit.index, [file.values() for file in unit.files]] for unit in units]
 
 
 def _units_of(lists: Iterable[tuple[int, Sequence[Sequence[Any]]]]) -> list[Unit]:

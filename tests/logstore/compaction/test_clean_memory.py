@@ -37,6 +37,7 @@ PLACE: CleanPlace = {
     "partition": 0,
     "within_bytes": 0,
 }
+MiB = 1 << 20
 GROUP_ROWS = 5_000
 ROWS_MAX = 20_000
 FEW, MANY = 100_000, 400_000
@@ -157,6 +158,36 @@ def test_what_a_scan_leaves_is_stored_in_objects_of_bounded_size(tmp_path: Path)
     pieces = [piece for pieces in found.buckets.values() for piece in pieces]
     assert sum(piece.length for piece in pieces) == sum(sizes.values())
     assert all(piece.start + piece.length <= sizes[piece.key] for piece in pieces)
+
+
+def test_a_small_file_that_inflates_is_not_read_at_once(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    writer = TableWriter(store, TOPIC_ID, 0, "fill", 1)
+    at = rows_of(0, 1, 1).schema.get_field_index("value")
+    value = pa.array([bytes(MiB)], pa.binary())
+    for offset in range(100):
+        rows = rows_of(offset, offset + 1, 1)
+        writer.write(rows.set_column(at, rows.schema.field(at), value))
+    (unit,) = units_of(writer.close())
+    assert unit.size_bytes < MiB
+    task = ScanTask(
+        **PLACE,
+        units=[unit],
+        bucket_count=0,
+        horizon=0,
+        rows_max=ROWS_MAX,
+        at_once_bytes=10 * MiB,
+        dead_ratio_min=0,
+    )
+
+    with counted() as pool:
+        result = run_clean_task(store, task, "0")
+        held = pool.max_memory()
+
+    assert result.found is not None
+    assert result.found.units[0].superseded == 99
+    assert result.found.rewritten is None
+    assert held < 50 * MiB
 
 
 @given(
