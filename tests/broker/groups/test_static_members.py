@@ -1,6 +1,10 @@
 """Static members (KIP-345): known by their instance id, whatever member id they have."""
 
+import pytest
+
 from broker.groups.decisions.group import Phase
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.membership import lost
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.played import SESSION_MS, Play
 
@@ -122,3 +126,19 @@ def test_static_members_survive_a_restart_with_their_parts() -> None:
     assert again.generation == leader.generation
     part = play.synced(play.ask_sync(again.member_id, again.generation, instance_id="two"))
     assert part.assignment == f"part of {follower.member_id}".encode()
+
+
+@pytest.mark.parametrize("away_ms", [1000, SESSION_MS + 1])
+def test_a_start_after_one_that_ended_before_its_first_answer_does_not_wait(away_ms: int) -> None:
+    """Else for a rebalance time-out: five minutes, with a consumer's defaults."""
+    play = Play(limits=GroupLimits(initial_delay_ms=200))
+    first = play.ask_join(instance_id="one")
+    lost(play.group, first, play.now)
+    play.wait(200)
+    play.wait(away_ms)
+
+    again = play.ask_join(instance_id="one")
+    play.wait(200)
+
+    joined = play.joined(again)
+    assert (joined.code, joined.leader) == (0, joined.member_id)
