@@ -33,7 +33,7 @@ from logstore.compaction.clean_plan import (
     RewriteTask,
     ScanTask,
 )
-from logstore.compaction.clean_rules import Unit, units_of
+from logstore.compaction.clean_rules import CleanLimits, Unit, units_of
 from logstore.compaction.clean_task import run_clean_task
 from logstore.history.columns import file_schema
 from logstore.history.snapshot import DataFile
@@ -47,6 +47,7 @@ FILES = 8
 TOPIC_ID = bytes(16)
 TIME_MS = 1_700_000_000_000
 ROWS_AT_ONCE = 8192
+SCAN_ROWS = CleanLimits().scan_rows
 
 
 def contenders(options: Options) -> Contenders:
@@ -83,7 +84,15 @@ class _Table:
         units = units_of(self.files)
         buckets = BUCKETS if in_buckets else 0
         found, seconds = CleanFound(), {}
-        scan = ScanTask(**self._place(), units=units, bucket_count=buckets, horizon=0)
+        scan = ScanTask(
+            **self._place(),
+            units=units,
+            bucket_count=buckets,
+            horizon=0,
+            rows_max=SCAN_ROWS,
+            at_once_bytes=0,
+            dead_ratio_min=0,
+        )
         seconds["scan"] = self._timed([scan], found)
         if in_buckets:
             tasks: list[CleanTask] = [

@@ -91,10 +91,21 @@ class _Work:
         group: list[Unit] = []
         for unit in self._units:
             if group and sum(one.rows for one in (*group, unit)) > self._limits.scan_rows:
-                yield ScanTask(**self._place(), units=group, bucket_count=buckets, horizon=0)
+                yield self._scan(group, buckets)
                 group = []
             group.append(unit)
-        yield ScanTask(**self._place(), units=group, bucket_count=buckets, horizon=0)
+        yield self._scan(group, buckets)
+
+    def _scan(self, units: Sequence[Unit], buckets: int) -> ScanTask:
+        return ScanTask(
+            **self._place(),
+            units=units,
+            bucket_count=buckets,
+            horizon=0,
+            rows_max=self._limits.scan_rows,
+            at_once_bytes=0,
+            dead_ratio_min=0,
+        )
 
     def _decisions(self) -> Iterator[AnyTask]:
         for _, pieces in sorted(self._found.buckets.items()):

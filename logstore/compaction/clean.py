@@ -18,7 +18,7 @@ from logstore.compaction.clean_plan import CleanFound, CleanPlace, DecideTask, R
 from logstore.compaction.clean_rules import (
     CleanRange,
     Unit,
-    UnitCounts,
+    chosen_units,
     clean_range,
     is_due,
     most_dirty,
@@ -27,8 +27,6 @@ from logstore.compaction.clean_rules import (
     settled_end,
     settled_since_ms,
     tombstone_horizon,
-    units_to_rewrite,
-    units_to_settle,
 )
 from logstore.compaction.commit import Overtaken
 from logstore.compaction.edits import raise_edited_ends
@@ -61,6 +59,12 @@ class _Partition:
     @property
     def settled(self) -> int:
         return settled_end(self.found.held, set(self.rewritten), self.range.clean_end)
+
+    def replace(self, units: Sequence[Unit], result: TaskResult) -> None:
+        """Files of these units by those that a task wrote."""
+        self.removes += [file for unit in units for file in unit.files]
+        self.adds += [file for _, file in result.files]
+        self.found.dropped_keyless += sum(self.found.units[unit.index].keyless for unit in units)
 
     @property
     def is_news(self) -> bool:
@@ -187,19 +191,31 @@ class Cleaning:
         tasks: list[tuple[_Partition, Task]] = []
         for one in partitions:
             size_bytes = one.range.rows * ROW_BYTES
-            buckets = 0
+            buckets = at_once_bytes = 0
             groups: list[Sequence[Unit]] = [one.range.units]
             if size_bytes > self._limits.in_memory_bytes:
                 buckets = -(-size_bytes // self._limits.bucket_bytes)
                 groups = list(_by_rows(one.range.units, self._limits.scan_rows))
+            elif self._limits.may_be_at_once(one.range.size_bytes):
+                at_once_bytes = self._limits.at_once_bytes
             for units in groups:
                 task = ScanTask(
-                    **self._place(one), units=units, bucket_count=buckets, horizon=one.horizon
+                    **self._place(one),
+                    units=units,
+                    bucket_count=buckets,
+                    horizon=one.horizon,
+                    rows_max=self._limits.scan_rows,
+                    at_once_bytes=at_once_bytes,
+                    dead_ratio_min=one.state.topic.clean.dead_ratio_min,
                 )
                 tasks.append((one, task))
         for one, result in self._carry_out(tasks):
             if result.found is not None:
                 one.found.add(result.found)
+                if one.found.rewritten is not None:
+                    one.rewritten = one.found.rewritten
+                    rewritten = [unit for unit in one.range.units if unit.index in one.rewritten]
+                    one.replace(rewritten, result)
 
     def _decide(self, partitions: Sequence[_Partition]) -> None:
         """Buckets that scans left; the first undecodable batch is known by now."""
@@ -218,14 +234,15 @@ class Cleaning:
         tasks: list[tuple[_Partition, Task]] = []
         units_of_task: dict[int, Sequence[Unit]] = {}
         for one in partitions:
-            counts = {
-                index: UnitCounts(unit.rows, unit.superseded, unit.keyless, unit.tombstones)
-                for index, unit in one.found.units.items()
-            }
-            ratio = one.state.topic.clean.dead_ratio_min
-            waiting = one.found.last_tombstones - sum(unit.tombstones for unit in counts.values())
-            settling = units_to_settle(one.found.held, waiting, one.range.rows, ratio)
-            one.rewritten = sorted({*units_to_rewrite(counts, ratio), *settling})
+            if one.found.rewritten is not None:
+                continue
+            one.rewritten = chosen_units(
+                one.found.counts(),
+                one.found.held,
+                one.found.last_tombstones,
+                one.range.rows,
+                one.state.topic.clean.dead_ratio_min,
+            )
             options = self._session.options
             for units in neighbours_of(one.range.units, one.rewritten, options.task_bytes):
                 task = self._rewrite_task(one, units)
@@ -233,12 +250,7 @@ class Cleaning:
                 tasks.append((one, task))
         for one, result in self._carry_out(tasks):
             if result.found is not None and result.found.dropped:
-                group = units_of_task[result.number]
-                one.removes += [file for unit in group for file in unit.files]
-                one.adds += [file for _, file in result.files]
-                one.found.dropped_keyless += sum(
-                    one.found.units[unit.index].keyless for unit in group
-                )
+                one.replace(units_of_task[result.number], result)
                 one.found.dropped += result.found.dropped
                 one.found.dropped_tombstones += result.found.dropped_tombstones
 

@@ -142,6 +142,8 @@ def _cut_by(name: str, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """
     import pyarrow.compute as pc
 
+    if not rows.num_rows:
+        return
     rows = rows.combine_chunks()
     keys = [(name, "ascending"), ("offset", "ascending")]
     ordered = pc.sort_indices(rows, sort_keys=keys)

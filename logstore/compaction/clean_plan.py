@@ -1,23 +1,24 @@
 """Tasks of a key compaction and their results, as values and as JSON. Pure.
 
-    {"kind": "scan", …, "units": [[index, [file, …]], …], "buckets": 0 or N, "horizon": offset}
+    {"kind": "scan", …, "units": [[index, [file, …]], …], "buckets": 0 or N, "horizon": offset,
+     "rows_max": 9, "at_once_bytes": 9, "dead_ratio_min": 0.2}
     {"kind": "decide", …, "pieces": [piece, …], "horizon": offset}
     {"kind": "rewrite", …, "units": …, "rows": 12, "dead": [piece, …], "tombstones": [piece, …]}
 
 A scan reads keys and reduces them: into buckets of the keys' digests, which `decide` tasks finish,
-or, with 0 buckets, it has all rows of the partition and decides itself. What a scan and a decision
-found comes as `CleanFound`.
+or, with 0 buckets, it has all rows of the partition and decides itself. If these are few, it writes
+the files again as well. What a scan and a decision found comes as `CleanFound`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from logstore.compaction.clean_objects import Piece
-from logstore.compaction.clean_rules import Unit
+from logstore.compaction.clean_rules import Unit, UnitCounts
 from logstore.history.snapshot import DataFile
 
 SCAN, DECIDE, REWRITE = "scan", "decide", "rewrite"
@@ -64,15 +65,30 @@ class _CleanTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask(_CleanTask):
-    """Keys of some units to be read. `bucket_count` 0: of all units, to be decided at once."""
+    """Keys of some units to be read. `bucket_count` 0: of all units, to be decided at once.
+
+    With buckets, no more than about `rows_max` rows are in memory, whatever units have. A partition
+    of at most `at_once_bytes` of rows in memory is written again too, 0: left to `RewriteTask`s.
+    `dead_ratio_min` as in `clean_rules.CleanRules`.
+    """
 
     units: Sequence[Unit]
     bucket_count: int
     horizon: int
+    rows_max: int
+    at_once_bytes: int
+    dead_ratio_min: float
 
     def text(self) -> str:
-        own = {"units": _unit_lists(self.units), "buckets": self.bucket_count}
-        return _json({**self._front(SCAN), **own, "horizon": self.horizon})
+        own = {
+            "units": _unit_lists(self.units),
+            "buckets": self.bucket_count,
+            "horizon": self.horizon,
+            "rows_max": self.rows_max,
+            "at_once_bytes": self.at_once_bytes,
+            "dead_ratio_min": self.dead_ratio_min,
+        }
+        return _json({**self._front(SCAN), **own})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +146,11 @@ class UnitFound:
         self.dead_pieces += other.dead_pieces
         self.tombstone_pieces += other.tombstone_pieces
 
+    def values(self) -> tuple[object, ...]:
+        """Its fields in order."""
+        counts = self.rows, self.keyless, self.superseded, self.tombstones
+        return (*counts, self.dead_pieces, self.tombstone_pieces)
+
 
 @dataclass(slots=True)
 class CleanFound:
@@ -147,6 +168,8 @@ class CleanFound:
     """Rows that a rewrite left out."""
     dropped_tombstones: int = 0
     dropped_keyless: int = 0
+    rewritten: list[int] | None = None
+    """Units that a scan wrote again; None: it wrote none, and left the choice to the run."""
 
     def unit(self, index: int) -> UnitFound:
         return self.units.setdefault(index, UnitFound())
@@ -170,6 +193,15 @@ class CleanFound:
             self.hold(index, offset)
         self.dropped += other.dropped
         self.dropped_tombstones += other.dropped_tombstones
+        if other.rewritten is not None:
+            self.rewritten = other.rewritten
+
+    def counts(self) -> dict[int, UnitCounts]:
+        """By unit."""
+        return {
+            index: UnitCounts(unit.rows, unit.superseded, unit.keyless, unit.tombstones)
+            for index, unit in self.units.items()
+        }
 
     def within(self, data: bytes) -> CleanFound:
         """With the bytes of its pieces, all of which are parts of `data`."""
@@ -189,7 +221,7 @@ class CleanFound:
 
     def data(self) -> dict[str, object]:
         return {
-            "units": {str(index): list(astuple(unit)) for index, unit in self.units.items()},
+            "units": {str(index): unit.values() for index, unit in self.units.items()},
             "buckets": {str(number): pieces for number, pieces in self.buckets.items()},
             "raw_offset": self.raw_offset,
             "newest_tombstone": self.newest_tombstone,
@@ -197,6 +229,7 @@ class CleanFound:
             "held": {str(index): offset for index, offset in self.held.items()},
             "dropped": self.dropped,
             "dropped_tombstones": self.dropped_tombstones,
+            "rewritten": self.rewritten,
         }
 
     @staticmethod
@@ -215,6 +248,7 @@ class CleanFound:
             {int(index): int(offset) for index, offset in data["held"].items()},
             data["dropped"],
             data["dropped_tombstones"],
+            rewritten=data["rewritten"],
         )
 
 
@@ -229,8 +263,15 @@ def clean_task_of(data: Mapping[str, Any]) -> CleanTask:
         "within_bytes": data["within_bytes"],
     }
     if data["kind"] == SCAN:
-        units = _units_of(data["units"])
-        return ScanTask(**place, units=units, bucket_count=data["buckets"], horizon=data["horizon"])
+        return ScanTask(
+            **place,
+            units=_units_of(data["units"]),
+            bucket_count=data["buckets"],
+            horizon=data["horizon"],
+            rows_max=data["rows_max"],
+            at_once_bytes=data["at_once_bytes"],
+            dead_ratio_min=data["dead_ratio_min"],
+        )
     if data["kind"] == DECIDE:
         return DecideTask(**place, pieces=_pieces_of(data["pieces"]), horizon=data["horizon"])
     return RewriteTask(
@@ -247,7 +288,7 @@ def _json(data: object) -> str:
 
 
 def _unit_lists(units: Iterable[Unit]) -> list[object]:
-    return [[unit.index, [astuple(file) for file in unit.files]] for unit in units]
+    return [[unit.index, [file.values() for file in unit.files]] for unit in units]
 
 
 def _units_of(lists: Iterable[tuple[int, Sequence[Sequence[Any]]]]) -> list[Unit]:

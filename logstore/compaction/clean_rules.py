@@ -27,7 +27,8 @@ MiB = 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanLimits:
     """Sizes of tasks. A partition whose key rows have at most `in_memory_bytes` is decided by one
-    task; a larger one in buckets of about `bucket_bytes`, by scans of `scan_rows` each.
+    task; a larger one in buckets of about `bucket_bytes`, by scans of `scan_rows` each. One whose
+    rows have at most `at_once_bytes` in memory is read and written by one task.
 
     `core_bytes` of tables per core are cleaned in one run, for moves must not wait for long. A task
     leaves up to `within_bytes` to others in its result, without an object: half of the requests
@@ -39,6 +40,11 @@ class CleanLimits:
     scan_rows: int = 4_000_000
     core_bytes: int = 4096 * MiB
     within_bytes: int = 4096
+    at_once_bytes: int = 32 * MiB
+
+    def may_be_at_once(self, size_bytes: int) -> bool:
+        """Whether to try it with files of so many bytes: rows take some four times that."""
+        return 0 < 4 * size_bytes <= self.at_once_bytes
 
     @staticmethod
     def within(task_bytes: int) -> "CleanLimits":
@@ -47,6 +53,7 @@ class CleanLimits:
             in_memory_bytes=task_bytes // 2,
             bucket_bytes=task_bytes // 2,
             scan_rows=max(1, task_bytes // 64),
+            at_once_bytes=min(32 * MiB, task_bytes // 4),
         )
 
 
@@ -240,6 +247,22 @@ def tombstone_horizon(settled_then: int, edited_end: int, raw_offset: int | None
     """
     horizon = min(settled_then, edited_end)
     return horizon if raw_offset is None else min(horizon, raw_offset)
+
+
+def chosen_units(
+    counts: Mapping[int, UnitCounts],
+    held: Mapping[int, int],
+    last_tombstones: int,
+    rows: int,
+    dead_ratio_min: float,
+) -> list[int]:
+    """Indexes of the units of a partition of so many rows that are rewritten, in order.
+
+    `held`, `last_tombstones` as in `clean_keys.Decided`.
+    """
+    waiting = last_tombstones - sum(unit.tombstones for unit in counts.values())
+    settling = units_to_settle(held, waiting, rows, dead_ratio_min)
+    return sorted({*units_to_rewrite(counts, dead_ratio_min), *settling})
 
 
 def units_to_rewrite(counts: Mapping[int, UnitCounts], dead_ratio_min: float) -> list[int]:

@@ -11,6 +11,10 @@ from logstore.history.snapshot import DataFile, Snapshot
 MiB = 1024 * 1024
 SMALL_BYTES = 32 * MiB
 MERGED_BYTES_MAX = 128 * MiB
+MERGED_ROWS_MAX = 4_000_000
+"""As many as a file has at most (`write.FILE_ROWS_MAX`): a file of more would be cut there, and be
+merged again with the next run."""
+
 FILES_MIN = 8
 """Fewer small files than this stay as they are."""
 
@@ -48,6 +52,10 @@ def size_bytes(files: Sequence[DataFile]) -> int:
     return sum(file.size_bytes for file in files)
 
 
+def row_count(files: Sequence[DataFile]) -> int:
+    return sum(file.rows for file in files)
+
+
 def _small_neighbours(files: Sequence[DataFile], small_bytes: int) -> Iterator[list[DataFile]]:
     """Small files with nothing between them. Others' files, which may overlap, are left alone."""
     neighbours: list[DataFile] = []
@@ -68,7 +76,8 @@ def _small_neighbours(files: Sequence[DataFile], small_bytes: int) -> Iterator[l
 def _groups(neighbours: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     group: list[DataFile] = []
     for file in neighbours:
-        if group and size_bytes(group) + file.size_bytes > MERGED_BYTES_MAX:
+        is_full = size_bytes(group) + file.size_bytes > MERGED_BYTES_MAX
+        if group and (is_full or row_count(group) + file.rows > MERGED_ROWS_MAX):
             yield _worth_it(group)
             group = []
         group.append(file)

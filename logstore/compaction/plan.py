@@ -89,7 +89,7 @@ class MergeTask:
                 "number": self.number,
                 "topic_id": self.topic_id.hex(),
                 "topic": self.topic,
-                "files": [astuple(file) for file in self.files],
+                "files": [file.values() for file in self.files],
             }
         )
 
@@ -124,7 +124,7 @@ class TaskResult:
         return _json(
             {
                 "number": self.number,
-                "files": [[topic_id.hex(), *astuple(file)] for topic_id, file in self.files],
+                "files": [[topic_id.hex(), *file.values()] for topic_id, file in self.files],
                 "rows": self.rows,
                 "bytes_in": {topic_id.hex(): size for topic_id, size in self.bytes_in.items()},
                 "undecodable": {

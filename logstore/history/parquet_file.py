@@ -1,7 +1,8 @@
 """One data file, read through the log's store: its footer, then the row groups that are wanted.
 
 A small file comes in one GET. Of a larger one the footer is a GET, and the wanted columns of each
-row group are one, or a few if what lies between them is worth leaving out.
+row group are one, or a few if what lies between them is worth leaving out. A row group of ours is
+decoded at once; a larger one, as the table's owner may write it, in parts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 4 << 20
 """Files up to this size are read whole."""
+
+PART_ROWS = 1 << 18
+PART_BYTES = 16 << 20
+"""Of a row group that are decoded at a time. Those of compaction have half of it at most."""
 
 _FOOTER_BYTES = 64 << 10  # enough for a hundred row groups
 _TRAILER_BYTES = 8  # length of the footer, and PAR1
@@ -43,9 +48,25 @@ class RowGroup:
     has_all_values: bool
     """Whether the file says that no row's value is null."""
 
-    def read(self, without: str = "") -> pa.Table:
-        """The wanted columns, all but one if that is named."""
-        return self.file.read(self.index, without)
+    @property
+    def is_large(self) -> bool:
+        """Whether it comes in several parts."""
+        return self.part_rows < self.rows
+
+    @property
+    def part_rows(self) -> int:
+        """Rows of a part; rows are taken to be alike in size."""
+        return max(1, min(PART_ROWS, self.rows * PART_BYTES // max(self.size_bytes, 1)))
+
+    def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The wanted columns, or these of them, in the order of rows in the file.
+
+        A part is decoded when it is asked for. The compressed bytes of all are in memory.
+        """
+        if self.is_large:
+            yield from self.file.parts(self.index, columns, self.part_rows)
+        else:
+            yield self.file.read(self.index, columns)
 
 
 class TableFile:
@@ -83,22 +104,52 @@ class TableFile:
                 self, index, group.num_rows, low, high, size_bytes, may_have_raw, has_values
             )
 
-    def read(self, index: int, without: str = "") -> pa.Table:
-        """The wanted columns of a row group, in the order they were asked for."""
+    def read(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The wanted columns of a row group, or these of them, in the order they were asked for."""
         import pyarrow as pa
 
+        named = self._fetch(index, columns)
+        try:
+            rows = self._opened.read_row_group(index, columns=named, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+        return self._completed(rows, named)
+
+    def parts(
+        self, index: int, columns: Sequence[str] | None, part_rows: int
+    ) -> Iterator[pa.Table]:
+        """As `read`, so many rows at a time."""
+        import pyarrow as pa
+
+        named = self._fetch(index, columns)
+        batches = self._opened.iter_batches(part_rows, [index], named, use_threads=False)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise self._unreadable(error) from error
+            if batch is None:
+                return
+            yield self._completed(pa.Table.from_batches([batch]), named)
+
+    def _fetch(self, index: int, columns: Sequence[str] | None) -> list[str]:
+        """Gets the bytes of a row group's columns; their names."""
         group = self._opened.metadata.row_group(index)
         names = {column.path: i for i, column in enumerate(self._opened.schema)}
-        columns = [name for name in self._columns if name != without]
-        wanted = [group.column(i) for i in self._wanted_columns(names, columns)]
+        named = [*(self._columns if columns is None else columns)]
+        wanted = [group.column(i) for i in self._wanted_columns(names, named)]
         self._bytes.fetch([_place(column) for column in wanted])
-        try:
-            rows = self._opened.read_row_group(index, columns=columns, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise Corrupt(f"cannot read a data file: key={self._key} error={error}") from error
+        return named
+
+    def _completed(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
         for name in set(columns) - set(rows.column_names):  # Delta's way to say null
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
         return self._with_offsets(rows.select(columns))
+
+    def _unreadable(self, error: Exception) -> Corrupt:
+        return Corrupt(f"cannot read a data file: key={self._key} error={error}")
 
     def _with_offsets(self, rows: pa.Table) -> pa.Table:
         """The rows, every one of which has an offset. Raises `Corrupt`."""

@@ -1,9 +1,10 @@
 """Data files of one partition → its rows in offset order.
 
 Files and row groups come with bounds of their offsets. Where these do not overlap, which is how
-compaction writes, one row group at a time is read and passed on. Where they do, after an OPTIMIZE
-or a Z-order by the table's owner, all that overlap are read, a window of offsets at a time if they
-are too much together, and sorted; an offset that is there twice comes once.
+compaction writes, one row group at a time is read and passed on, in parts if it is large. Where
+they do, after an OPTIMIZE or a Z-order by the table's owner, all that overlap are read, a window of
+offsets at a time if they are too much together, and sorted; an offset that is there twice comes
+once.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ ROWS_MAX = 10_000
 BYTES_MAX = 8 << 20
 
 _TOGETHER_BYTES = 64 << 20
-"""Uncompressed bytes of overlapping row groups: about the memory in use at a time."""
+_TOGETHER_ROWS = 1 << 20
+"""Of overlapping row groups, uncompressed: about the memory in use at a time."""
 
 
 def read_rows(
@@ -108,16 +110,12 @@ class _Reading:
         if whole_batches:
             yield from self._holding(files, start)
         for groups in self._clusters(wanted, start, end):
-            for low, high in _windows(groups, start, end):
-                table = _merged(
-                    [
-                        _between(group.read(), low, high)
-                        for group in groups
-                        if group.min_offset < high and group.max_offset >= low
-                    ]
-                )
-                if table is not None and table.num_rows:
-                    yield table
+            if len(groups) == 1 and groups[0].is_large and _is_in_order(groups[0]):
+                tables = (_between(part, start, end) for part in groups[0].parts())
+            else:
+                windows = _windows(groups, start, end)
+                tables = (_window(groups, low, high) for low, high in windows)
+            yield from (table for table in tables if table is not None and table.num_rows)
 
     def _clusters(
         self, files: Sequence[DataFile], start: int, end: int
@@ -158,11 +156,38 @@ class _Reading:
             if group.min_offset < start and group.may_have_raw
         ]
         for group in sorted(groups, key=lambda group: group.min_offset, reverse=True)[:1]:
-            rows = group.read()
-            rows = rows.filter(pc.less(rows["offset"], start)).sort_by("offset")
-            raw = rows["raw_batch"][-1].as_py() if rows.num_rows else None
+            last: pa.Table | None = None
+            for rows in group.parts():
+                rows = rows.filter(pc.less(rows["offset"], start)).sort_by("offset")
+                one = rows.slice(max(0, rows.num_rows - 1))
+                if one.num_rows and (last is None or _first_offset(one) > _first_offset(last)):
+                    last = one
+            raw = None if last is None else last["raw_batch"][0].as_py()
             if raw is not None and read_header(raw, 0, len(raw)).next_offset > start:
-                yield rows.slice(rows.num_rows - 1)
+                yield last
+
+
+def _is_in_order(group: RowGroup) -> bool:
+    """Whether offsets rise in the whole of it, by reading these alone."""
+    before = -1
+    for part in group.parts(["offset"]):
+        offsets = part["offset"].combine_chunks()
+        if len(offsets) and (offsets[0].as_py() <= before or not _rises(offsets)):
+            return False
+        before = offsets[-1].as_py() if len(offsets) else before
+    return True
+
+
+def _window(groups: Sequence[RowGroup], low: int, high: int) -> pa.Table | None:
+    """Rows of all groups with offsets [low, high), in order."""
+    return _merged(
+        [
+            _between(part, low, high)
+            for group in groups
+            if group.min_offset < high and group.max_offset >= low
+            for part in group.parts()
+        ]
+    )
 
 
 def _windows(groups: Sequence[RowGroup], start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -172,8 +197,9 @@ def _windows(groups: Sequence[RowGroup], start: int, end: int) -> Iterator[tuple
     """
     low = max(start, min(group.min_offset for group in groups))
     high = min(end, max(group.max_offset for group in groups) + 1)
-    size_bytes = sum(group.size_bytes for group in groups)
-    count = 1 if len(groups) == 1 else -(-size_bytes // _TOGETHER_BYTES)
+    by_bytes = -(-sum(group.size_bytes for group in groups) // _TOGETHER_BYTES)
+    by_rows = -(-sum(group.rows for group in groups) // _TOGETHER_ROWS)
+    count = max(by_bytes, by_rows) if len(groups) > 1 or groups[0].is_large else 1
     step = max(1, -(-(high - low) // max(count, 1)))
     for at in range(low, high, step):
         yield at, min(at + step, high)
@@ -208,6 +234,11 @@ def _merged(parts: Sequence[pa.Table]) -> pa.Table | None:
     offsets = offsets.take(order)
     fresh = pa.concat_arrays([pa.array([True]), pc.not_equal(offsets[1:], offsets[:-1])])
     return rows.take(order.filter(fresh))
+
+
+def _first_offset(rows: pa.Table) -> int:
+    offset: int = rows["offset"][0].as_py()
+    return offset
 
 
 def _rises(offsets: pa.Array) -> bool:

@@ -1,7 +1,8 @@
 """Keys of a table's rows, for key compaction: values are read only where some may be null.
 
 A value column is most of a file. Files that key compaction wrote say of each row group how many
-values are null; where that is none, no value is read.
+values are null; where that is none, no value is read. Row groups come in parts of bounded size,
+whatever engine wrote the file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLUMNS = ("offset", "key", "value", "raw_batch")
+_WITHOUT_VALUES = ("offset", "key", "raw_batch")
 
 
 def read_keys(
@@ -34,18 +36,18 @@ def read_keys(
     if len(files) == 1:
         opened = TableFile(RetryingStore.of(store), names.table_key(topic_id), files[0], _COLUMNS)
         for group in opened.row_groups():
-            if group.has_all_values and not group.may_have_raw:
-                yield _columns_of(group.read(without="value"), topic_id)
-            else:
-                yield _columns_of(group.read(), topic_id)
+            needs_values = group.may_have_raw or not group.has_all_values
+            for rows in group.parts(_COLUMNS if needs_values else _WITHOUT_VALUES):
+                yield keys_of(rows, topic_id)
         return
     low = min(file.min_offset for file in files)
     high = max(file.max_offset for file in files)
     for rows in read_rows(store, topic_id, files, partition, low, high + 1, _COLUMNS):
-        yield _columns_of(rows, topic_id)
+        yield keys_of(rows, topic_id)
 
 
-def _columns_of(rows: pa.Table | pa.RecordBatch, topic_id: bytes) -> pa.Table:
+def keys_of(rows: pa.Table | pa.RecordBatch, topic_id: bytes) -> pa.Table:
+    """Columns as of `read_keys`; rows without a column `value` all have one. Raises `Corrupt`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -50,6 +50,13 @@ class DataFile:
     def has_bounds(self) -> bool:
         return self.max_offset < OFFSET_MAX
 
+    def values(self) -> tuple[str | int | None, ...]:
+        """Its fields in order. `astuple` copies each: a tenth of the work on a small file."""
+        return (
+            *(self.path, self.partition, self.rows, self.size_bytes),
+            *(self.min_offset, self.max_offset, self.min_timestamp_ms, self.max_timestamp_ms),
+        )
+
 
 class FileList(Sequence[DataFile]):
     """The files of one partition, by smallest offset, in columns."""

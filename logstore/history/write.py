@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 FILE_BYTES_MAX = 128 << 20
+FILE_ROWS_MAX = 4_000_000
+"""Rows that hardly differ take a byte each: 128 MiB of them would be too many for other tasks."""
 ROW_GROUP_BYTES = 8 << 20
+ROW_GROUP_ROWS = 1 << 17
 
 _ZSTD_LEVEL = 1
 _BY_DICTIONARY = ["timestampType", "leader_epoch"]
@@ -31,12 +34,14 @@ _BY_DIFFERENCE = "DELTA_BINARY_PACKED"
 
 
 class TableWriter:
-    """Writes rows of one partition, offsets rising, as files of about `file_bytes_max` at most.
+    """Writes rows of one partition, offsets rising, as files of about `file_bytes_max` at most, and
+    about `FILE_ROWS_MAX` rows.
 
-    A row group holds `row_group_bytes` of rows as they are in memory. `run` and `number` make the
-    keys unique: a writer of other rows, or of the same rows in another attempt, has other keys.
-    At most one file is in memory, compressed, and one row group that is not. With
-    `counts_null_values` readers of keys can tell without the values that there is no tombstone.
+    A row group holds `row_group_bytes` of rows as they are in memory, or `ROW_GROUP_ROWS`. `run`
+    and `number` make the keys unique: a writer of other rows, or of the same rows in another
+    attempt, has other keys. At most one file is in memory, compressed, and one row group that is
+    not. With `counts_null_values` readers of keys can tell without the values that there is no
+    tombstone.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class TableWriter:
         self._schema = file_schema()
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
+        self._waiting_rows = 0
         self._next_offset = 0
         self._file: _OpenFile | None = None
         self._written: list[DataFile] = []
@@ -76,10 +82,12 @@ class TableWriter:
             return
         self._check_rising(rows)
         for chunk in _chunks(rows, self._row_group_bytes):
-            if self._waiting and self._waiting_bytes + chunk.nbytes > self._row_group_bytes:
+            too_large = self._waiting_bytes + chunk.nbytes > self._row_group_bytes
+            if too_large or self._waiting_rows + chunk.num_rows > ROW_GROUP_ROWS:
                 self._write_row_group()
             self._waiting.append(chunk)
             self._waiting_bytes += chunk.nbytes
+            self._waiting_rows += chunk.num_rows
             if self._waiting_bytes >= self._row_group_bytes:  # one row may be 100 MiB: not kept
                 self._write_row_group()
 
@@ -107,9 +115,10 @@ class TableWriter:
         if self._file is None:
             self._file = _OpenFile(self._schema, self._compression, self._counts_null_values)
         self._file.write(self._waiting)
-        self._waiting, self._waiting_bytes = [], 0
+        self._waiting, self._waiting_bytes, self._waiting_rows = [], 0, 0
         # The next row group is expected to be as large as this one.
-        if self._file.size_bytes + self._file.last_group_bytes > self._file_bytes_max:
+        is_full = self._file.size_bytes + self._file.last_group_bytes > self._file_bytes_max
+        if is_full or self._file.rows + self._file.last_group_rows > FILE_ROWS_MAX:
             self._end_file()
 
     def _end_file(self) -> None:
@@ -150,6 +159,7 @@ class _OpenFile:
         self.min_offset = 0
         self.max_offset = 0
         self.last_group_bytes = 0
+        self.last_group_rows = 0
         self._times: list[int] = []
 
     @property
@@ -174,6 +184,7 @@ class _OpenFile:
         rows = pa.Table.from_batches(batches)
         self._writer.write_table(rows, row_group_size=rows.num_rows)
         self.last_group_bytes = self.size_bytes - before
+        self.last_group_rows = rows.num_rows
         if not self.rows:
             self.min_offset = rows["offset"][0].as_py()
         self.max_offset = rows["offset"][-1].as_py()
@@ -209,7 +220,7 @@ def _parquet_writer(
 
 def _chunks(rows: pa.RecordBatch, bytes_max: int) -> Iterator[pa.RecordBatch]:
     """Halves until each is small enough or one row."""
-    if rows.num_rows > 1 and rows.nbytes > bytes_max:
+    if rows.num_rows > ROW_GROUP_ROWS or (rows.num_rows > 1 and rows.nbytes > bytes_max):
         half = rows.num_rows // 2
         yield from _chunks(rows.slice(0, half), bytes_max)
         yield from _chunks(rows.slice(half), bytes_max)

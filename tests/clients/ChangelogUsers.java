@@ -7,6 +7,8 @@
 //
 // Each writes to the file STATE, whenever it changes: records read to restore it, entries, and the
 // exclusive or of the SHA-256 of each entry (key, a zero byte, value), in hexadecimal digits.
+// `table` ends with Streams, and shows its threads when it had no state for a minute: both would
+// otherwise look like a program that is slow.
 
 import java.io.FileInputStream;
 import java.nio.file.Files;
@@ -14,6 +16,8 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.security.MessageDigest;
 import java.time.Duration;
+import java.time.Instant;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -44,6 +48,8 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 public final class ChangelogUsers {
     private static final Duration LOOK = Duration.ofMillis(200);
+    private static final Duration LONG = Duration.ofSeconds(60);
+    private static final int ENDED_BY_AN_ERROR = 3;
     private static final String STORE = "last";
 
     public static void main(String[] arguments) throws Exception {
@@ -81,7 +87,13 @@ public final class ChangelogUsers {
             @Override
             public void onRestoreEnd(TopicPartition place, String store, long total) {}
         });
+        streams.setStateListener((now, before) -> {
+            if (now == KafkaStreams.State.ERROR) {
+                Runtime.getRuntime().halt(ENDED_BY_AN_ERROR); // the log says which
+            }
+        });
         streams.start();
+        Instant shownAt = Instant.now();
         while (true) {
             Thread.sleep(LOOK.toMillis());
             try {
@@ -96,10 +108,24 @@ public final class ChangelogUsers {
                     }
                 }
                 write(state, restored.get() + " " + digest);
+                shownAt = Instant.now();
             } catch (InvalidStateStoreException error) {
-                continue; // it rebalances, or restores
+                // It rebalances, or restores: what takes it so long?
+                if (shownAt.plus(LONG).isBefore(Instant.now())) {
+                    shownAt = Instant.now();
+                    showThreads(streams);
+                }
             }
         }
+    }
+
+    private static void showThreads(KafkaStreams streams) {
+        System.out.println("no state for " + LONG + ": " + streams.state());
+        System.out.println(streams.metadataForLocalThreads());
+        Thread.getAllStackTraces().forEach((thread, trace) -> {
+            System.out.println(thread);
+            Arrays.stream(trace).forEach(place -> System.out.println("    " + place));
+        });
     }
 
     private static void followSchemas(Properties properties, Path state) throws Exception {
@@ -120,7 +146,7 @@ public final class ChangelogUsers {
             while (true) {
                 for (ConsumerRecord<byte[], byte[]> one : consumer.poll(LOOK)) {
                     read++;
-                    if (java.util.Arrays.equals(one.key(), noop)) {
+                    if (Arrays.equals(one.key(), noop)) {
                         continue;
                     }
                     if (one.value() == null) {

@@ -64,12 +64,12 @@ def complete(group: Group, now: GroupTime, outcome: Decision) -> None:
         if member.joining is not None or member.instance_id is not None
     }
     leader = elect_leader(group)
+    group.is_initial = False  # the next one that joins, or the end of a session, ends the wait
     if leader is None and group.members:
         # No member can assign: wait until one of them joins, or its session ends.
         _wait(group, now.steady_ms + max(group.rebalance_timeout_ms, 1))
         return
     group.join_due_ms = NO_DEADLINE
-    group.is_initial = False
     generation = group.generation + 1
     if leader is None:
         value = GroupValue(group.protocol_type, generation, None, None, now.wall_ms, ())

@@ -1,8 +1,18 @@
 """Static members (KIP-345): known by their instance id, whatever member id they have."""
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from broker.groups.decisions.group import Phase
+from broker.groups.decisions.limits import GroupLimits
+from broker.groups.decisions.membership import lost
+from broker.groups.decisions.outcome import Joined
 from logstore.wire.errors import ErrorCode
-from tests.broker.groups.played import SESSION_MS, Play
+from tests.broker.groups.played import SESSION_MS, Play, Token
+
+LONG = 300_000
+"""A consumer's `max.poll.interval.ms`, which is its rebalance time-out."""
 
 
 def test_a_static_member_needs_no_second_join() -> None:
@@ -122,3 +132,75 @@ def test_static_members_survive_a_restart_with_their_parts() -> None:
     assert again.generation == leader.generation
     part = play.synced(play.ask_sync(again.member_id, again.generation, instance_id="two"))
     assert part.assignment == f"part of {follower.member_id}".encode()
+
+
+@pytest.mark.parametrize("away_ms", [1000, SESSION_MS + 1])
+def test_a_start_after_one_that_ended_before_its_first_answer_does_not_wait(away_ms: int) -> None:
+    """Else for a rebalance time-out: five minutes, with a consumer's defaults."""
+    play = Play(limits=GroupLimits(initial_delay_ms=200))
+    first = play.ask_join(instance_id="one")
+    lost(play.group, first, play.now)
+    play.wait(200)
+    play.wait(away_ms)
+
+    again = play.ask_join(instance_id="one")
+    play.wait(200)
+
+    joined = play.joined(again)
+    assert (joined.code, joined.leader) == (0, joined.member_id)
+
+
+@given(
+    st.sampled_from([0, 200]),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["start", "start", "again", "sync", "lose", "wait", "restart"]),
+            st.integers(0, 9),
+        ),
+        max_size=12,
+    ),
+    st.sampled_from([10, 3000, SESSION_MS + 1]),
+)
+def test_a_start_is_answered_within_a_session_whatever_came_before(
+    delay_ms: int, steps: list[tuple[str, int]], away_ms: int
+) -> None:
+    """Of one instance, when its other processes and the other members have died."""
+    play, waiting = Play(GroupLimits(initial_delay_ms=delay_ms)), list[Token]()
+    for step, number in steps:
+        joined = [
+            one
+            for token in waiting
+            if isinstance(one := play.answers.get(token), Joined) and not one.code
+        ]
+        if step == "start":
+            waiting.append(play.ask_join(instance_id=("one", "two")[number % 2], rebalance_ms=LONG))
+        elif step == "wait":
+            play.wait((50, 200, 3000, SESSION_MS + 1)[number % 4])
+        elif step == "restart":
+            play.restart()
+            waiting.clear()
+        elif step == "lose" and waiting:
+            lost(play.group, waiting.pop(number % len(waiting)), play.now)
+        elif step == "again" and joined:
+            one = joined[number % len(joined)]
+            name = instance_of(play, one.member_id)
+            token = play.ask_join(one.member_id, instance_id=name, rebalance_ms=LONG)
+            waiting.append(token)
+        elif step == "sync" and joined:
+            one = joined[number % len(joined)]
+            parts = {member.member_id: b"part" for member in one.members}
+            name = instance_of(play, one.member_id)
+            waiting.append(play.ask_sync(one.member_id, one.generation, parts, instance_id=name))
+    for token in waiting:
+        lost(play.group, token, play.now)
+    play.wait(away_ms)
+
+    token = play.ask_join(instance_id="one", rebalance_ms=LONG)
+    play.wait(2 * SESSION_MS)
+
+    assert play.joined(token).code == 0
+
+
+def instance_of(play: Play, member_id: str) -> str | None:
+    member = play.group.members.get(member_id)
+    return None if member is None else member.instance_id

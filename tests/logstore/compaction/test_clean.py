@@ -18,6 +18,8 @@ from tests.logstore.compaction.world import NOW, World, undecodable_batch
 AT_ONCE = {"delete.retention.ms": "0", "logstore.clean.dead.ratio": "0"}
 SMALL = CleanLimits(in_memory_bytes=0, bucket_bytes=512, scan_rows=10, within_bytes=0)
 """So that every partition is decided in buckets."""
+IN_MEMORY = CleanLimits(at_once_bytes=0)
+"""… by one task in memory, and written again by others."""
 
 
 def test_the_last_record_of_each_key_stays_at_its_offset(world: World) -> None:
@@ -243,8 +245,14 @@ def test_a_checkpoint_of_the_tables_log_keeps_clean_ends(world: World) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "limits",
-    [CleanLimits(), CleanLimits(within_bytes=0), SMALL, replace(SMALL, within_bytes=1 << 20)],
-    ids=["in memory", "… by objects", "in buckets", "… by results"],
+    [
+        CleanLimits(),
+        IN_MEMORY,
+        replace(IN_MEMORY, within_bytes=0),
+        SMALL,
+        replace(SMALL, within_bytes=1 << 20),
+    ],
+    ids=["at once", "in memory", "… by objects", "in buckets", "… by results"],
 )
 @pytest.mark.parametrize("ratio", ["0", "0.2"])
 def test_the_state_is_the_same_after_every_round(
@@ -269,21 +277,24 @@ def test_the_state_is_the_same_after_every_round(
 
 
 @pytest.mark.slow
-def test_both_ways_keep_the_same_rows(world: World) -> None:
+def test_all_ways_keep_the_same_rows(world: World) -> None:
     rng = random.Random(11)
-    topics = [KeyedTopic.create(world, name, AT_ONCE) for name in ("one", "two")]
+    ways = {"one": CleanLimits(), "two": SMALL, "three": IN_MEMORY}
+    topics = [KeyedTopic.create(world, name, AT_ONCE) for name in ways]
     for _ in range(4):
         records = random_records(rng, 100, 40)
         for topic in topics:
             topic.write(*records)
-        world.compact(RunOptions(topics=("one",), now=True))
-        world.compact(RunOptions(topics=("two",), now=True, clean=SMALL))
+        for name, limits in ways.items():
+            world.compact(RunOptions(topics=(name,), now=True, clean=limits))
 
-    assert topics[0].kept() == topics[1].kept()
+    assert topics[0].kept() == topics[1].kept() == topics[2].kept()
     assert len(topics[0].kept()) < 100
 
 
-@pytest.mark.parametrize("limits", [CleanLimits(), CleanLimits(within_bytes=0)])
+@pytest.mark.parametrize(
+    "limits", [CleanLimits(within_bytes=0), IN_MEMORY, replace(IN_MEMORY, within_bytes=0)]
+)
 def test_little_is_left_in_results_without_an_object(world: World, limits: CleanLimits) -> None:
     topic = KeyedTopic.create(world, "state", AT_ONCE)
     topic.write((b"a", b"1"), (b"a", b"2"), (b"b", None))
@@ -297,7 +308,25 @@ def test_little_is_left_in_results_without_an_object(world: World, limits: Clean
     world.compact(replace(NOW, clean=limits), watch=watch)
 
     assert topic.kept() == [1, 2]
-    assert objects[0] is (limits.within_bytes == 0)
+    assert objects[0] is (not limits.at_once_bytes and not limits.within_bytes)
+
+
+def test_a_small_partition_is_read_once_and_by_one_task(world: World) -> None:
+    topic = KeyedTopic.create(world, "state", {**AT_ONCE, "logstore.clean.dead.ratio": "0.5"})
+    topic.write((b"a", b"1"), (b"b", b"1"))
+    topic.move()
+    topic.write((b"c", b"1"), (b"d", b"1"), (b"e", b"1"))
+    topic.move()
+    topic.write((b"a", b"2"), (b"c", b"2"))
+    topic.move()
+    steps: list[str] = []
+
+    summary = world.compact(replace(NOW), watch=steps.append)
+
+    assert steps.count("task done") == 1
+    assert topic.kept() == [1, 2, 3, 4, 5, 6]  # of the second file too few are dead
+    assert summary.topics["state"].dropped_rows == 1
+    topic.check()
 
 
 def test_a_topic_without_a_table_that_asks_for_it_is_an_error(world: World) -> None:

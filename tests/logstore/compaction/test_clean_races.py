@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.leased_rows import LeasedRows
 from logstore.compaction.session import RunOptions
 from logstore.errors import OutcomeUnknown
@@ -236,10 +237,15 @@ class _Killed(BaseException):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_run_killed_at_any_step_is_made_good_by_the_next(shared: World) -> None:
+@pytest.mark.parametrize("at_once_bytes", [0, CleanLimits().at_once_bytes])
+def test_a_run_killed_at_any_step_is_made_good_by_the_next(
+    shared: World, at_once_bytes: int
+) -> None:
+    limits = CleanLimits(at_once_bytes=at_once_bytes)
     seen: set[str] = set()
     for number in range(4, 60):
-        topic = KeyedTopic.create(shared, f"killed-{number}", AT_ONCE)
+        name = f"killed-{at_once_bytes}-{number}"
+        topic = KeyedTopic.create(shared, name, AT_ONCE)
         topic.write((b"a", b"1"), (b"b", b"1"), (b"a", None))
         topic.clean()
         topic.write((b"b", b"2"), (b"c", b"1"), (b"c", None), (b"d", b"1"))
@@ -251,9 +257,10 @@ def test_a_run_killed_at_any_step_is_made_good_by_the_next(shared: World) -> Non
                 raise _Killed
 
         try:
-            shared.compact(RunOptions(topics=(topic.name,), now=True), watch=kill)
+            options = RunOptions(topics=(topic.name,), now=True, clean=limits)
+            shared.compact(options, watch=kill)
         except _Killed:
-            seen.add(begun[number].replace(f"-{number}", ""))
+            seen.add(begun[number].replace(name, "killed"))
         else:
             break
         topic.check()

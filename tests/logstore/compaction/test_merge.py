@@ -1,16 +1,20 @@
 """Which small files become one."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.compaction.merge import (
     MERGED_BYTES_MAX,
+    MERGED_ROWS_MAX,
     SMALL_BYTES,
     groups_of,
     size_bytes,
     within,
 )
 from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
+from logstore.history.write import FILE_ROWS_MAX
 
 MiB = 1 << 20
 
@@ -42,6 +46,18 @@ def test_many_small_neighbours_are_merged() -> None:
 
 def test_few_are_left_alone() -> None:
     assert groups_of(snapshot(files([MiB] * 7))) == []
+
+
+def test_a_group_has_no_more_rows_than_a_file_may_have() -> None:
+    """Else it would be cut there, and be merged again with the next run."""
+    assert MERGED_ROWS_MAX == FILE_ROWS_MAX
+
+    def of_rows(rows: int) -> list[DataFile]:
+        return [replace(file, rows=rows) for file in files([MiB] * 16)]
+
+    assert groups_of(snapshot(of_rows(FILE_ROWS_MAX // 4))) == []
+    groups = groups_of(snapshot(of_rows(FILE_ROWS_MAX // 8)))
+    assert [len(group) for group in groups] == [8, 8]
 
 
 def test_a_large_file_parts_neighbours() -> None:

@@ -143,7 +143,15 @@ PIECES = [Piece("compaction/run/a", 0, 10), Piece("compaction/run/a", 10, 7, "AA
 @pytest.mark.parametrize(
     "task",
     [
-        ScanTask(**PLACE, units=units_of([FILE]), bucket_count=3, horizon=9),
+        ScanTask(
+            **PLACE,
+            units=units_of([FILE]),
+            bucket_count=3,
+            horizon=9,
+            rows_max=7,
+            at_once_bytes=6,
+            dead_ratio_min=0.2,
+        ),
         DecideTask(**PLACE, pieces=PIECES, horizon=9),
         RewriteTask(
             **PLACE,

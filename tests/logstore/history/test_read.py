@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from logstore.errors import Corrupt, Invalid, NotFound
-from logstore.history import names, read
+from logstore.history import names, parquet_file, read
 from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.parquet_file import SMALL_BYTES
 from logstore.history.read import read_rows
@@ -184,6 +184,40 @@ def test_what_overlaps_is_read_a_window_at_a_time(
 
     assert len(found) > 5
     assert offsets_of(iter(found)) == list(range(4000))
+
+
+@pytest.mark.parametrize("order", ["rising", "halves swapped", "none"])
+@pytest.mark.parametrize("statistics", [False, True])
+def test_a_large_row_group_comes_in_parts(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch, order: str, statistics: bool
+) -> None:
+    """As an OPTIMIZE by the table's owner leaves it, or a Z-order."""
+    monkeypatch.setattr(parquet_file, "PART_ROWS", 100)
+    monkeypatch.setattr(read, "_TOGETHER_ROWS", 500)
+    rows = [row(offset) for offset in range(0, 6000, 3)]
+    if order == "halves swapped":
+        rows = [*rows[1000:], *rows[:1000]]
+    elif order == "none":
+        Random(1).shuffle(rows)
+    file = foreign(store, rows_of(rows), "large", statistics=statistics, group_rows=10_000)
+
+    found = list(reading(store, [file], 30, 5000))
+
+    assert len(found) > 3
+    wanted = rows_of([row(offset) for offset in range(30, 5000, 3)])
+    assert pa.Table.from_batches(found).to_pylist() == wanted.to_pylist()
+
+
+def test_a_large_row_group_that_overlaps_others_comes_in_parts(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_file, "PART_ROWS", 100)
+    files = [
+        foreign(store, rows_of([row(one) for one in range(rest, 4000, 4)]), f"o-{rest}")
+        for rest in range(4)
+    ]
+
+    assert offsets_of(reading(store, files, 0, 4000)) == list(range(4000))
 
 
 def test_a_row_that_is_there_twice_comes_once(store: DirectoryStore) -> None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from logstore.errors import AlreadyExists, Invalid
-from logstore.history import names
+from logstore.history import names, write
 from logstore.history.columns import TABLE_COLUMNS, file_schema
 from logstore.history.entries import statistics_of
 from logstore.history.write import TableWriter
@@ -50,6 +50,22 @@ def test_row_groups_and_files_stay_about_as_large_as_asked(store: DirectoryStore
     for index in range(metadata.num_row_groups):
         found = metadata.row_group(index).column(0).statistics
         assert found.max - found.min + 1 == metadata.row_group(index).num_rows
+
+
+def test_tiny_rows_are_not_too_many_in_a_row_group_or_a_file(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr(write, "FILE_ROWS_MAX", 350)
+
+    files = written(store, some_rows(0, 1000))
+
+    assert all(file.rows <= 350 for file in files)
+    assert sum(file.rows for file in files) == 1000
+    metadata = opened(store, files[0].path).metadata
+    rows = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    assert len(rows) > 1
+    assert max(rows) <= 100
 
 
 def test_statistics_leave_out_what_delta_cannot_spell(store: DirectoryStore) -> None:

@@ -139,6 +139,8 @@ class ChangelogOutcome:
     failed: list[str] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     rebuilt: Counter[str] = field(default_factory=Counter)
+    longest_s: dict[str, float] = field(default_factory=dict)
+    """By program, from a start until it held all: rebalances may hide a time-out of minutes."""
     wrong: list[str] = field(default_factory=list)
     restored: dict[str, list[int]] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept)
@@ -158,7 +160,8 @@ class ChangelogOutcome:
         for name, count in sorted(self.rebuilt.items()):
             restored = self.restored.get(name, [])
             shown = f", reading {restored[-1]:,} records the last time" if restored else ""
-            yield f"{name:14} held all that was written {count} times{shown}"
+            longest = f"{self.longest_s[name]:.0f} s after a start at most"
+            yield f"{name:14} held all that was written {count} times, {longest}{shown}"
         yield f"wrong          {self.wrong or 'nothing'}"
         yield f"beside them    {self.kept.report()}"
         for topic, (rows, clean_end) in self.tables.items():
@@ -189,6 +192,7 @@ class Changelogs:
             self._connect,
         )
         self._outcome = ChangelogOutcome()
+        self._took = ""
 
     def run(
         self, kinds: Iterable[str], seconds: float, every_s: float, rate: float, seed: int
@@ -208,11 +212,12 @@ class Changelogs:
                     if time.monotonic() > began_s + seconds:
                         break
                     self._live(began_s, every_s, loop)
+                    self._took = ""
                     self._kill(kind, writer, loop)
                     outcome.kinds[kind] += 1
                     self._say(
                         f"minute {(time.monotonic() - began_s) / 60:5.1f}: {kind}; "
-                        f"{dict(outcome.rebuilt)}; {loop.kept.report()}"
+                        f"{dict(outcome.rebuilt)}; {self._took}{loop.kept.report()}"
                     )
                 loop.end()
                 outcome.kept = loop.kept
@@ -259,12 +264,16 @@ class Changelogs:
         self._brokers.start(number)
 
     def _judge(self, name: str, require: Callable[[], None]) -> None:
+        began_s, longest_s = time.monotonic(), self._outcome.longest_s
         try:
             require()
         except NotRebuilt as error:
             self._outcome.wrong.append(str(error))
         else:
             self._outcome.rebuilt[name] += 1
+        took_s = time.monotonic() - began_s
+        longest_s[name] = max(took_s, longest_s.get(name, 0.0))
+        self._took = f"it took {took_s:.0f} s; "
 
     def _start_cold(self, writer: StateWriter) -> None:
         """Programs start on a log whose segments are gone: all is read from tables."""

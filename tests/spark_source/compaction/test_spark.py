@@ -61,9 +61,10 @@ def test_the_module_is_what_a_scheduler_submits(
     "limits",
     [
         CleanLimits(),
+        CleanLimits(at_once_bytes=0),
         CleanLimits(in_memory_bytes=0, bucket_bytes=2000, scan_rows=200, within_bytes=0),
     ],
-    ids=["in memory", "in buckets"],
+    ids=["at once", "in memory", "in buckets"],
 )
 def test_spark_compacts_keys(spark: SparkSession, world: World, limits: CleanLimits) -> None:
     rng = random.Random(5)
