@@ -34,13 +34,14 @@ from logstore.runners.step_runner import StepRunner
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
 
 ChainOf = Callable[[int], int | None]
-"""A broker's id → its open chain, None while it is not alive."""
+"""A broker's id → its open chain, None while it does not serve."""
 
 logger = logging.getLogger(__name__)
 
 
 class LeadershipTransitions:
-    """`publish` notifies other brokers of changes, `on_led` this one that leaders changed."""
+    """`looked` waits until the brokers' rows were read again, which `chain_of` answers from;
+    `publish` notifies other brokers of changes, `on_led` this one that leaders changed."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class LeadershipTransitions:
         catalog: Catalog,
         *,
         chain_of: ChainOf,
+        looked: Callable[[], Awaitable[None]],
         publish: Callable[[Sequence[FeedChange]], Awaitable[None]],
         on_led: Callable[[Topic], None],
     ) -> None:
@@ -64,6 +66,7 @@ class LeadershipTransitions:
         self._writer = writer
         self._catalog = catalog
         self._chain_of = chain_of
+        self._looked = looked
         self._publish = publish
         self._on_led = on_led
         self._claims: dict[TopicPartition, LeadershipClaim] = {}
@@ -96,6 +99,11 @@ class LeadershipTransitions:
             self._become_leader(
                 LeadershipClaim(topic, number, topic.rows[number]), PartitionState()
             )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that is known of is claimed and moved."""
+        return self._idle.is_set()
 
     async def until_idle(self) -> None:
         """Wait until all that is known of is claimed and moved."""
@@ -206,6 +214,7 @@ class LeadershipTransitions:
         seqs = [self._release(move.leader) for move in led.values()]
         self._writer.flush()
         await committed(self._writer, max(seqs))
+        await self._looked()  # a target may drain since it was chosen
         rows: Sequence[PartitionRow | LogstoreError] = await self._runner.run(
             _each([self._hand_over(move) for move in led.values()])
         )
@@ -229,7 +238,7 @@ class LeadershipTransitions:
         return leader.release() if not leader.is_released else self._writer.open_seq - 1
 
     def _hand_over(self, move: Move) -> Steps[PartitionRow]:
-        """Name the next leader: the target, or this broker again when that is gone."""
+        """Name the next leader: the target, or this broker again when that is gone or drains."""
         leader = move.leader
         chain = self._chain_of(move.target)
         broker = move.target if chain is not None else self._broker
