@@ -29,7 +29,7 @@ MEGABYTES ?= 2048
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts fuzz image fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed scaling groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts fuzz image fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -78,7 +78,7 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations model kills kills-s3 cluster mixed groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 cluster mixed scaling groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -103,6 +103,10 @@ cluster: $(STAMP) ## brokers killed, frozen, cut off and restarted in turn: EVEN
 mixed: $(STAMP) ## brokers of this version and of the release before, rolled forward and back under load: ROUNDS=5
 	@ROUNDS=$(or $(ROUNDS),5) PARTITIONS=$(or $(PARTITIONS),24) RATE=$(or $(RATE),1000) SEED=$(SEED) \
 	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_mixed_versions.py
+
+scaling: $(STAMP) ## equal processes, 3 -> 6 -> 3 -> 6 -> 3 under load, stopped and killed: STEPS=out,in,out,kill RATE=2000 SEED=0
+	@STEPS=$(or $(STEPS),out,in,out,kill) RATE=$(or $(RATE),2000) SEED=$(SEED) \
+	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_scaling.py
 
 kills-s3: $(STAMP) ## brokers killed with the log in a bucket behind faults: MINUTES=30 LIFE=60 (seconds) SEED=0
 	@MINUTES=$(MINUTES) LIFE=$(LIFE) SEED=$(SEED) $(BIN)/python -m pytest -q -m clients \

@@ -15,7 +15,8 @@ list of replicas share their last bytes, and the bytes of a topic are kept while
 is alive, stay the same.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -46,12 +47,18 @@ class _Shared(NamedTuple):
     rest: bytes
 
 
+class EncodedTopic(NamedTuple):
+    data: bytes
+    errors: Mapping[int, int]
+    """How many of its partitions have which error code."""
+
+
 class MetadataBytes:
     """Encoded topics, by id and version; `see` and `forget` keep them true."""
 
     def __init__(self) -> None:
         self._live: Collection[int] = ()
-        self._known: dict[bytes, dict[int, bytes]] = {}
+        self._known: dict[bytes, dict[int, EncodedTopic]] = {}
         self._shared: dict[tuple[int, int, tuple[int, ...]], _Shared] = {}
 
     def see(self, live: Collection[int]) -> None:
@@ -65,7 +72,7 @@ class MetadataBytes:
         """Its rows are others now."""
         self._known.pop(topic_id, None)
 
-    def topic(self, version: int, topic: Topic, operations: int = NOT_ASKED) -> bytes:
+    def topic(self, version: int, topic: Topic, operations: int = NOT_ASKED) -> EncodedTopic:
         """`operations`, which depend on the client, are not kept."""
         if operations != NOT_ASKED:
             return self._encode(version, topic, operations)
@@ -75,13 +82,19 @@ class MetadataBytes:
             known = versions[version] = self._encode(version, topic, NOT_ASKED)
         return known
 
-    def _encode(self, version: int, topic: Topic, operations: int) -> bytes:
+    def _encode(self, version: int, topic: Topic, operations: int) -> EncodedTopic:
         is_internal = topic.name in INTERNAL_TOPICS
         empty = MetadataResponseTopic(0, topic.name, topic.topic_id, is_internal, [], operations)
-        partitions = self._partitions(version, topic.rows)
-        return _insert(encode_topic(version, empty), TOPIC_TAIL_BYTES[version], version, partitions)
+        errors: Counter[int] = Counter()
+        partitions = self._partitions(version, topic.rows, errors)
+        tail_bytes = TOPIC_TAIL_BYTES[version]
+        data = _insert(encode_topic(version, empty), tail_bytes, version, partitions)
+        return EncodedTopic(data, errors)
 
-    def _partitions(self, version: int, rows: Sequence[PartitionRow]) -> list[bytes]:
+    def _partitions(
+        self, version: int, rows: Sequence[PartitionRow], errors: Counter[int]
+    ) -> list[bytes]:
+        """Their error codes are counted in `errors`."""
         shape, known = min(version, FLEXIBLE_FROM), self._shared
         encoded = []
         for number, row in enumerate(rows):
@@ -92,6 +105,8 @@ class MetadataBytes:
                 rest = _replicas(version, shown)
                 shared = known[key] = _Shared(shown.error, shown.leader, rest)
             error, leader, rest = shared
+            if error:
+                errors[error] += 1
             if version >= EPOCH_FROM:
                 encoded.append(_HEAD.pack(error, number, leader, row.leader_epoch) + rest)
             else:

@@ -9,11 +9,17 @@ the object store keeps the copies. Any broker serves the requests that only Kafk
 may, so any may be shown as it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from broker.answers.creation import auto_create, check_new_name
 from broker.answers.error_codes import code_of
-from broker.answers.metadata_bytes import NOT_ASKED, encode_topic, frame_with_topics
+from broker.answers.metadata_bytes import (
+    NOT_ASKED,
+    EncodedTopic,
+    encode_topic,
+    frame_with_topics,
+)
 from broker.answers.mutation_quota import may_change_cluster
 from broker.answers.services import Services
 from broker.answers.shown_cluster import show_brokers
@@ -64,14 +70,18 @@ def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[No
             call, CLUSTER_OPERATIONS, *CLUSTER
         )
     encoded: list[bytes] = []
+    errors: Counter[int] = Counter()
     for topic in _topics(broker, call, request):
         if topic is not None:
             # Before each topic: other answers go on between slices, and all of this one, brokers
             # and leaders, is to be of one moment.
             broker.metadata.see(live_numbers)
-            encoded.append(_encode(broker, call, request, topic))
+            data, its_errors = _encode(broker, call, request, topic)
+            encoded.append(data)
+            errors.update(its_errors)
         yield
     call.say_throttle(response)
+    call.count_errors(errors)
     call.answer_bytes(frame_with_topics(call.correlation_id, call.version, response, encoded))
 
 
@@ -144,9 +154,9 @@ def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) 
 
 def _encode(
     broker: Services, call: Call, request: MetadataRequest, topic: Topic | MetadataResponseTopic
-) -> bytes:
+) -> EncodedTopic:
     if isinstance(topic, MetadataResponseTopic):
-        return encode_topic(call.version, topic)
+        return EncodedTopic(encode_topic(call.version, topic), {topic.error_code: 1})
     operations = NOT_ASKED
     if request.include_topic_authorized_operations:
         operations = broker.allowed_bits(call, TOPIC_OPERATIONS, ResourceKind.TOPIC, topic.name)

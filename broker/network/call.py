@@ -5,7 +5,7 @@ requests, so a call that waits holds back those behind it (Kafka's clients rely 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from broker.network.listeners import Listener
@@ -60,6 +60,8 @@ class Requester(Protocol):
     def refuse(self, why: str, /) -> None: ...
 
     def note_errors(self, api: str, response: Any, /) -> None: ...
+
+    def count_errors(self, api: str, codes: Mapping[int, int], /) -> None: ...
 
     def set_software(self, software: Software, /) -> None: ...
 
@@ -134,6 +136,10 @@ class Call:
         """Count the error codes of an answer. Not of Fetch: its handler says which parts failed."""
         if self.api.key != FETCH_KEY:
             self.connection.note_errors(self.api.name, response)
+
+    def count_errors(self, codes: Mapping[int, int]) -> None:
+        """Count so many of each error code, of an answer whose items are encoded by themselves."""
+        self.connection.count_errors(self.api.name, codes)
 
     def answer_bytes(self, buffers: Sequence[Buffer]) -> None:
         """Queue a whole frame that is encoded already, or `NO_ANSWER`."""

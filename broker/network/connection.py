@@ -17,7 +17,7 @@ and bytes that had arrived by then stay where they are.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from broker.network.authorizer import ANONYMOUS
@@ -319,6 +319,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def note_errors(self, api: str, response: Any) -> None:
         self._clients.errors.look_at(api, response)
+
+    def count_errors(self, api: str, codes: Mapping[int, int]) -> None:
+        self._clients.errors.count(api, codes)
 
     # Answers
 

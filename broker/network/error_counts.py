@@ -1,10 +1,11 @@
 """Error codes in responses, by API: of the response itself, and of each item in its arrays.
 
-The arrays of a response are found by its fields, so a new API is counted without a line here. Not
-looked at are answers of Metadata, which are encoded topic by topic and kept encoded.
+The arrays of a response are found by its fields, so a new API is counted without a line here. Only
+answers of Metadata, which are encoded topic by topic and kept encoded, come with their counts.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from logstore.wire.errors import ErrorCode
@@ -20,6 +21,10 @@ class ErrorCounts:
         """By name of the API and error code."""
         # There from the start: of a series that begins at 1 no alert sees that it grew.
         self.by_api["Fetch", int(ErrorCode.CORRUPT_MESSAGE)] = 0
+
+    def count(self, api: str, codes: Mapping[int, int]) -> None:
+        for code, number in codes.items():
+            self.by_api[api, code] += number
 
     def look_at(self, api: str, response: Any) -> None:
         """Count the codes in a response, or in a list of its items."""

@@ -27,6 +27,7 @@ from broker.process.server import Server
 from broker.upkeep.retention_task import Retention
 from broker.upkeep.trim_task import PERIOD_S, Trimming
 from logstore.config.broker import BrokerSettings
+from logstore.epoch.draining import Successor
 from logstore.epoch.log import BrokerInfo, Log, LogSettings
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Fenced, LogstoreError, Unavailable
@@ -206,17 +207,22 @@ async def _hand_over(settings: BrokerSettings, log: Log) -> None:
     """Hand our partitions to other brokers, where there are any."""
     if not settings.flag("controlled.shutdown.enable"):
         return
-    others = [
+    if _others_that_serve(log):
+        await log.drain(DRAIN_TIMEOUT_S, lambda: _successors(log))
+
+
+def _successors(log: Log) -> Successor:
+    rows = [row for topic in log.topics.values() for row in topic.rows]
+    successors = Successors(_others_that_serve(log), Counter(row.broker for row in rows))
+    return lambda topic, number: successors.choose(topic.rows[number])
+
+
+def _others_that_serve(log: Log) -> list[int]:
+    return [
         broker
         for broker, row in log.live_brokers().items()
         if broker != log.me.broker and row.status is BrokerStatus.SERVING
     ]
-    if others:
-        rows = [row for topic in log.topics.values() for row in topic.rows]
-        successors = Successors(others, Counter(row.broker for row in rows))
-        await log.drain(
-            DRAIN_TIMEOUT_S, lambda topic, number: successors.choose(topic.rows[number])
-        )
 
 
 async def _end(host: Host, log: Log, server: Server) -> int | None:

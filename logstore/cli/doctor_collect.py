@@ -27,7 +27,7 @@ from logstore.compaction.cut import TableTopic
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
-from logstore.formats.compaction_row import COMPACTION, CompactionRow, RunStatus
+from logstore.formats.compaction_row import COMPACTION, INTERRUPTED, CompactionRow, RunStatus
 from logstore.formats.keys import CHAINS, chain_prefix
 from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.formats.levels import NEWEST_LEVEL
@@ -38,6 +38,7 @@ from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.ports.clock import Clock
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.opening import read_cluster
+from logstore.protocol.quotas import read_quotas
 from logstore.protocol.trim import FIRST_SEGMENT, Needs, hold_of
 from logstore.protocol.walk import read_checkpoint
 from logstore.reading.reader import LogReader, PartitionView
@@ -120,6 +121,7 @@ class FactCollector:
             chains=self._try("chains", lambda: self._chains(topics, partitions, names, live), ()),
             tables=self._try("tables", lambda: self._tables(topics), ()),
             compaction=self._try("compaction", self._compaction, None),
+            quotas=self._try("quotas", self._quotas, ()),
             groups=groups,
             damage=self._try("objects", lambda: self._damage(damage), NO_DAMAGE),
             unreadable=self._unreadable,
@@ -232,9 +234,17 @@ class FactCollector:
             return None
         good = [n for n, run in enumerate(runs) if run.status is RunStatus.DONE and not run.outcome]
         since = runs[good[-1] + 1 :] if good else runs
-        bad = [one for one in since if one.status is not RunStatus.RUNNING]
+        ended = [one for one in since if one.status is not RunStatus.RUNNING]
+        bad = [one for one in ended if one.outcome != INTERRUPTED]
         age_ms = self._clock.now_ms() - runs[good[-1]].ended_ms if good else None
         return CompactionFacts(age_ms, len(bad), bad[-1].outcome if bad else "")
+
+    def _quotas(self) -> Sequence[str]:
+        return [
+            f"{entity.key} {name}={value:g}"
+            for entity, values in self._log.runner.run(read_quotas()).items()
+            for name, value in values.items()
+        ]
 
     def _damage(self, check: Callable[[], Sequence[DamageFacts]]) -> Sequence[DamageFacts] | None:
         for count, _ in enumerate(self._log.runner.store.list(CHAINS)):

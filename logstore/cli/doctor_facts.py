@@ -100,6 +100,8 @@ class Facts:
     """None: the probe was not made."""
     brokers: Sequence[BrokerFacts]
     controller: LeaseFacts | None
+    quotas: Sequence[str] = ()
+    """Limits of clients: of which, and what."""
     leaderless: Sequence[tuple[str, int]] = ()
     """Topic and partition."""
     orphans: Sequence[tuple[str, int]] = ()

@@ -103,6 +103,13 @@ def _brokers(facts: Facts) -> Iterator[Diagnosis]:
         elif one.status is BrokerStatus.FENCED and one.led_count:
             text = f"{name} is fenced and rows name it: partitions={one.led_count}"
             yield _broken("brokers", text, "a live controller hands them on within seconds")
+        elif one.status is BrokerStatus.FENCED:
+            text = f"{name} was taken for dead, and has not come back"
+            action = (
+                "is its process frozen, or gone? Start it again, or remove it: "
+                f"unregister broker {one.broker} (kafka-cluster.sh)"
+            )
+            yield _risk("brokers", text, action)
         elif one.unreachable is not None and _is_live(one):
             text = f"{name} renews its lease and is not reached: {one.unreachable}"
             yield _broken("brokers", text, "check --advertise, and the network to this address")
@@ -231,6 +238,12 @@ def _lag(facts: Facts) -> Iterator[Diagnosis]:
         yield _fine("lag", f"groups: {len(facts.groups)}, all at the end")
 
 
+def _quotas(facts: Facts) -> Iterator[Diagnosis]:
+    if facts.quotas:
+        shown = _named(sorted(facts.quotas))
+        yield _fine("quotas", f"clients are held to limits: {len(facts.quotas)}: {shown}")
+
+
 def _named(names: list[str]) -> str:
     more = len(names) - NAMED_MAX
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
@@ -238,5 +251,5 @@ def _named(names: list[str]) -> str:
 
 _CHECKS = (
     *(_damage, _unreadable, _probe, _brokers, _controller, _partitions),
-    *(_clocks, _levels, _trimming, _tables, _lag),
+    *(_clocks, _levels, _trimming, _tables, _lag, _quotas),
 )

@@ -89,6 +89,8 @@ class ClusterFigures:
     alive: int
     controllers: int
     partitions_without_leader: int
+    throttled: int
+    """Connections that a quota holds."""
     bytes_in_rate: float | None
     bytes_out_rate: float | None
     requests_rate: float | None
@@ -137,6 +139,7 @@ def cluster_figures(
         partitions_without_leader=round(
             max((page.value("logstore_partitions_without_leader") for page in pages), default=0)
         ),
+        throttled=round(sum(page.value("logstore_connections_throttled") for page in pages)),
         bytes_in_rate=_sum([one.bytes_in_rate for one in brokers]),
         bytes_out_rate=_sum([one.bytes_out_rate for one in brokers]),
         requests_rate=_sum([one.requests_rate for one in brokers]),

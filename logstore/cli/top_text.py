@@ -30,6 +30,7 @@ def summary_line(figures: ClusterFigures) -> str:
             controllers,
             f"{figures.partitions_without_leader} partitions without leader"
             + ("!" if figures.partitions_without_leader else ""),
+            *([f"{figures.throttled} throttled by quotas!"] if figures.throttled else []),
             f"in {_bytes(figures.bytes_in_rate)}/s",
             f"out {_bytes(figures.bytes_out_rate)}/s",
             f"{_number(figures.requests_rate)} requests/s",

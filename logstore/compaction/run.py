@@ -14,7 +14,7 @@ from logstore.compaction.run_rows import begin_run, close_earlier, end_run
 from logstore.compaction.session import Session
 from logstore.compaction.upkeep import Upkeep
 from logstore.errors import Refused
-from logstore.formats.compaction_row import RunStatus
+from logstore.formats.compaction_row import INTERRUPTED, RunStatus
 from logstore.protocol.metadata import read_table_rows
 
 
@@ -24,6 +24,9 @@ def run_once(session: Session, by: str) -> None:
     session.ports.rows.perform(begin_run(session.run, by))
     try:
         _work(session)
+    except KeyboardInterrupt:
+        _end(session, RunStatus.ABANDONED, INTERRUPTED)
+        raise
     except BaseException as error:
         _end(session, RunStatus.FAILED, str(error) or type(error).__name__)
         raise

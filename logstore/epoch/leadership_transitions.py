@@ -37,13 +37,14 @@ SLICE_PARTITIONS = 250
 """Begun to be led between two breaths: some 2 ms."""
 
 ChainOf = Callable[[int], int | None]
-"""A broker's id → its open chain, None while it is not alive."""
+"""A broker's id → its open chain, None while it does not serve."""
 
 logger = logging.getLogger(__name__)
 
 
 class LeadershipTransitions:
-    """`publish` notifies other brokers of changes, `on_led` this one that leaders changed."""
+    """`looked` waits until the brokers' rows were read again, which `chain_of` answers from;
+    `publish` notifies other brokers of changes, `on_led` this one that leaders changed."""
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class LeadershipTransitions:
         catalog: Catalog,
         *,
         chain_of: ChainOf,
+        looked: Callable[[], Awaitable[None]],
         publish: Callable[[Sequence[FeedChange]], Awaitable[None]],
         on_led: Callable[[Topic], None],
     ) -> None:
@@ -67,6 +69,7 @@ class LeadershipTransitions:
         self._writer = writer
         self._catalog = catalog
         self._chain_of = chain_of
+        self._looked = looked
         self._publish = publish
         self._on_led = on_led
         self._claims: dict[TopicPartition, LeadershipClaim] = {}
@@ -106,6 +109,11 @@ class LeadershipTransitions:
                 claim = LeadershipClaim(topic, partition, topic.rows[partition])
                 self._become_leader(claim, PartitionState())
             self._on_led(topic)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that is known of is claimed and moved."""
+        return self._idle.is_set()
 
     async def until_idle(self) -> None:
         """Wait until all that is known of is claimed and moved."""
@@ -234,6 +242,7 @@ class LeadershipTransitions:
         seqs = [self._release(move.leader) for move in led.values()]
         self._writer.flush()
         await committed(self._writer, max(seqs))
+        await self._looked()  # a target may drain since it was chosen
         rows: Sequence[PartitionRow | LogstoreError] = await self._runner.run(
             _each([self._hand_over(move) for move in led.values()])
         )
@@ -257,7 +266,7 @@ class LeadershipTransitions:
         return leader.release() if not leader.is_released else self._writer.open_seq - 1
 
     def _hand_over(self, move: Move) -> Steps[PartitionRow]:
-        """Name the next leader: the target, or this broker again when that is gone."""
+        """Name the next leader: the target, or this broker again when that is gone or drains."""
         leader = move.leader
         chain = self._chain_of(move.target)
         broker = move.target if chain is not None else self._broker

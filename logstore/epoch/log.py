@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logstore.epoch.appender import Waiter
-from logstore.epoch.catalog import Catalog, LeadershipChanges, Move, Topic
+from logstore.epoch.catalog import Catalog, LeadershipChanges, Topic
+from logstore.epoch.draining import Successor, drain
 from logstore.epoch.followers import Followers
 from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
 from logstore.epoch.leader import Leader
@@ -127,6 +128,7 @@ class Log:
             self.writer,
             self._catalog,
             chain_of=cluster.chain_of,
+            looked=lambda: self._watch.looked(),
             publish=self.publish,
             on_led=self._notify,
         )
@@ -454,23 +456,12 @@ class Log:
 
     # Ending
 
-    async def drain(self, timeout_s: float, choose: Callable[[Topic, int], int | None]) -> bool:
-        """Hand every partition over to the broker that `choose` names; whether all are gone.
-
-        Those without a choice stay, until the next broker to start takes them over.
-        """
+    async def drain(self, timeout_s: float, successors: Callable[[], Successor]) -> bool:
+        """Hand over all that `successors` has a broker for (`draining`); whether all is gone."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await outcome_of(self._membership.renew(BrokerStatus.DRAINING))
-                moves = [
-                    Move(topic, leader, target)
-                    for topic in self.topics.values()
-                    for number, leader in topic.leaders.items()
-                    if (target := choose(topic, number)) is not None
-                ]
-                if moves:
-                    self._leading.begin(LeadershipChanges(moves=moves))
-                    await self._leading.until_idle()
+                parts = (self._membership, self._watch, self._catalog, self._leading)
+                await drain(*parts, successors)
         return not any(True for _ in self._catalog.leaders())
 
     async def close(self, timeout_s: float) -> bool:

@@ -10,7 +10,7 @@ While the registry is unreachable the broker continues with its last view.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -61,6 +61,8 @@ class Watch:
         self._on_brokers = on_brokers
         self._is_one_silent = is_one_silent
         self._wake = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._is_over = False
         self._hurry_until_s = 0.0
         self._brokers_at_s = 0.0
         self._everything_at_s = 0.0
@@ -68,6 +70,18 @@ class Watch:
     def look_again(self) -> None:
         """Read the feed now."""
         self._wake.set()
+
+    async def looked(self) -> None:
+        """Wait for a turn that begins after this call, and reads brokers and feed if it can.
+
+        At once when the watch has ended.
+        """
+        if self._is_over:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._wake.set()
+        await waiter
 
     def hurry(self) -> None:
         """Read it often for a while. Repeated calls in that time make it no faster."""
@@ -77,29 +91,38 @@ class Watch:
         self._hurry_until_s = now_s + HURRY_S
 
     async def run(self, fenced: asyncio.Event) -> None:
-        clock = self._runner.clock
         self._put_off_everything()
         while not fenced.is_set():
             with suppress(TimeoutError):
-                is_hurried = clock.monotonic_s() < self._hurry_until_s
+                is_hurried = self._runner.clock.monotonic_s() < self._hurry_until_s
                 async with asyncio.timeout(HURRIED_FEED_S if is_hurried else FEED_S):
                     await self._wake.wait()
             self._wake.clear()
+            waiters, self._waiters = self._waiters, []
             try:
-                if clock.monotonic_s() >= self._brokers_at_s or self._is_one_silent():
-                    self._brokers_at_s = clock.monotonic_s() + BROKERS_S
-                    self._on_brokers(await self._in_time(read_brokers(), POLL_S_MAX))
-                if clock.monotonic_s() >= self._everything_at_s:
-                    self._put_off_everything()
-                    if not await self._read(read_everything, EVERYTHING_S_MAX):
-                        self._everything_at_s = clock.monotonic_s()
-                else:
-                    await self._read(lambda: read_update(self._version()), POLL_S_MAX)
+                await self._look(are_brokers_wanted=bool(waiters))
             except LogstoreError as error:
                 logger.debug("registry cannot be read: %s", error)
             except TimeoutError:
                 logger.debug("registry has not answered in time")
-                self._everything_at_s = clock.monotonic_s()  # it may have been much to read
+                # It may have been much to read.
+                self._everything_at_s = self._runner.clock.monotonic_s()
+            _release(waiters)
+        self._is_over = True
+        _release(self._waiters)
+
+    async def _look(self, *, are_brokers_wanted: bool) -> None:
+        clock = self._runner.clock
+        is_due = clock.monotonic_s() >= self._brokers_at_s or self._is_one_silent()
+        if is_due or are_brokers_wanted:
+            self._brokers_at_s = clock.monotonic_s() + BROKERS_S
+            self._on_brokers(await self._in_time(read_brokers(), POLL_S_MAX))
+        if clock.monotonic_s() >= self._everything_at_s:
+            self._put_off_everything()
+            if not await self._read(read_everything, EVERYTHING_S_MAX):
+                self._everything_at_s = clock.monotonic_s()
+        else:
+            await self._read(lambda: read_update(self._version()), POLL_S_MAX)
 
     async def _in_time(self, steps: Steps[T], seconds: float) -> T:
         async with asyncio.timeout(seconds):
@@ -130,3 +153,9 @@ class Watch:
         """Brokers that start together do not read everything together."""
         wait_s = EVERYTHING_S * (0.75 + self._runner.rng.random() / 2)
         self._everything_at_s = self._runner.clock.monotonic_s() + wait_s
+
+
+def _release(waiters: Iterable["asyncio.Future[None]"]) -> None:
+    for waiter in waiters:
+        if not waiter.done():  # it may have been given up
+            waiter.set_result(None)

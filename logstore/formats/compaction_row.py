@@ -32,6 +32,9 @@ class RunStatus(StrEnum):
     """It was found running by a later run, which has the lease: it is dead, or will find out."""
 
 
+INTERRUPTED = "interrupted"
+"""The outcome of a run that was asked to end: its broker stops, or is the controller no more."""
+
 NO_TABLE = -1
 
 

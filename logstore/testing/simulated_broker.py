@@ -135,7 +135,7 @@ class SimulatedBroker:
         for future in events:
             future.cancel()
         if self._stop.is_set():
-            self.drained = await log.drain(DRAIN_S, partial(self._successor, log))
+            self.drained = await log.drain(DRAIN_S, lambda: partial(self._successor, log))
             self.closed_cleanly = await log.close(CLOSE_S)
         await asyncio.sleep(self._lingers_s)  # connections are closed, tasks end
 

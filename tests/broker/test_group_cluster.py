@@ -67,7 +67,7 @@ def test_a_group_goes_where_the_leader_of_its_partition_goes(brokers: dict[int, 
         assert commit(client, group, 42, member_id=member_id, generation=1) == 0
         waiting = pool.submit(join, other, group)
         brokers[2].wait_until(lambda: _is_rebalancing(brokers[2], group))
-        brokers[2].wait_for(brokers[2].log.drain(DEADLINE_S, lambda topic, partition: 1))
+        brokers[2].wait_for(brokers[2].log.drain(DEADLINE_S, lambda: lambda topic, partition: 1))
         assert waiting.result().error_code == ErrorCode.NOT_COORDINATOR
         assert heartbeat(client, group, member_id) == ErrorCode.NOT_COORDINATOR
 

@@ -10,7 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email import message_from_string
@@ -169,9 +169,14 @@ def host(image: Image, tmp_path: Path) -> Host:
     return Host(image, state, "/state/log", free_port(), free_port())
 
 
-def test_it_produces_consumes_compacts_and_outlives_a_kill(host: Host) -> None:
+def test_it_produces_consumes_compacts_and_outlives_a_kill(
+    host: Host, tell: Callable[[str], None]
+) -> None:
     orders = ("orders", "--bootstrap", f"127.0.0.1:{host.port}")
+    began_s = CLOCK.monotonic_s()
     with host.broker() as broker:
+        ready_s = CLOCK.monotonic_s() - began_s
+        tell(f"image of {host.image.size_bytes / 1e6:.0f} MB, ready after {ready_s:.1f} s")
         host.said("topics", "create", *orders)
         host.said("produce", *orders, stdin="a\nb\n")
         assert host.said("consume", *orders).split() == ["a", "b"]

@@ -1,5 +1,7 @@
 """The bytes of Metadata: put together here, they are those of the generic encoder."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,12 +76,15 @@ def test_a_frame_is_what_the_generic_encoder_makes(
         controller_id=1,
     )
     encoded = [known.topic(version, topic, operations) for topic in topics]
+    frame = b"".join(frame_with_topics(5, version, head, [data for data, _ in encoded]))
     again = [known.topic(version, topic, operations) for topic in topics]
-    frame = b"".join(frame_with_topics(5, version, head, encoded))
     head.topics = [described(topic, live, operations) for topic in topics]
 
     assert frame == b"".join(encode_frame(5, API, version, head))
     assert again == encoded
+    for topic, (_, errors) in zip(head.topics, encoded, strict=True):
+        codes = [one.error_code for one in topic.partitions]
+        assert errors == Counter(code for code in codes if code)
 
 
 def topic_of(*rows: PartitionRow) -> Topic:
@@ -95,13 +100,13 @@ def test_what_is_kept_follows_the_rows_and_who_is_alive() -> None:
         return encode_topic(version, described(topic, live, NOT_ASKED))
 
     known.see(frozenset({1, 2}))
-    assert known.topic(version, topic) == shown(frozenset({1, 2}))
+    assert known.topic(version, topic).data == shown(frozenset({1, 2}))
     known.see(frozenset({2}))
-    assert known.topic(version, topic) == shown(frozenset({2}))
+    assert known.topic(version, topic).data == shown(frozenset({2}))
     topic.rows = [row.taken_by(broker=2, chain=8, start=0)]
-    assert known.topic(version, topic) != shown(frozenset({2}))
+    assert known.topic(version, topic).data != shown(frozenset({2}))
     known.forget(topic.topic_id)
-    assert known.topic(version, topic) == shown(frozenset({2}))
+    assert known.topic(version, topic).data == shown(frozenset({2}))
 
 
 def test_replicas_that_are_alive_are_in_sync() -> None:

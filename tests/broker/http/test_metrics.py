@@ -16,11 +16,13 @@ from logstore.formats.table_row import TABLE, TableRow
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
+from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.group_calls import SETTINGS, commit, join, leave, prepare
 from tests.broker.http.pages import Pages, ask, pages_of, scrape
 from tests.broker.running import (
     API_VERSIONS,
     FIND_COORDINATOR,
+    METADATA,
     Running,
     batch_of,
     fetch,
@@ -206,6 +208,7 @@ def test_errors_are_counted_by_api_and_code_for_each_partition(
         places = [
             *(("Produce", unknown), ("Fetch", unknown), ("Fetch", beyond), ("OffsetFetch", "")),
             ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
+            ("Metadata", unknown),
         ]
         return [found.get(frozenset({("api", api), ("code", code)}), 0.0) for api, code in places]
 
@@ -220,7 +223,9 @@ def test_errors_are_counted_by_api_and_code_for_each_partition(
     fetch(client, "mistaken", offset=99)
     fetch(client, "mistaken")
     client.call(FIND_COORDINATOR, FindCoordinatorRequest("", TRANSACTION, ["a", "b"]), 4)
-    assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, 1, 1, 0, 2]
+    asked = [MetadataRequestTopic(name=name) for name in ("mistaken", "no-such-topic", "nor-this")]
+    client.call(METADATA, MetadataRequest(asked, allow_auto_topic_creation=False), 9)
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [2, 1, 1, 0, 2, 2]
 
 
 def test_traffic_of_a_topic_is_what_producers_sent_and_consumers_got(

@@ -13,7 +13,7 @@ from logstore.cli.doctor_collect import FactCollector
 from logstore.cli.doctor_facts import Facts
 from logstore.cli.doctor_findings import Diagnosis, findings_of
 from logstore.errors import Retryable
-from logstore.formats.compaction_row import CompactionRow, RunStatus
+from logstore.formats.compaction_row import INTERRUPTED, CompactionRow, RunStatus
 from logstore.formats.keys import segment_key
 from logstore.ports.clock import Clock, SystemClock
 from logstore.wiring.open import open_readable
@@ -73,6 +73,19 @@ def test_a_frozen_compaction_and_its_tables_are_found(written: Path, status: Run
     texts = [one.text for one in faults_in(facts, "tables")]
     assert any("no room left" in text for text in texts)
     assert any("table of orders is behind: records=" in text for text in texts)
+
+
+def test_a_compaction_that_was_asked_to_end_is_no_failure(written: Path) -> None:
+    """Its broker stops, or is the controller no more."""
+    ended = CompactionRow(
+        status=RunStatus.ABANDONED, by="host", began_ms=1, ended_ms=2, outcome=INTERRUPTED
+    )
+    row: dict[str, object] = {**ended.row()}
+    del row["cut"]  # bytes
+    add_row(written, "compaction", "000000000001", row)
+    compaction = facts_of(written).compaction
+    assert compaction is not None
+    assert compaction.failed_since == 0
 
 
 def test_a_damaged_segment_is_found_and_the_rest_is_looked_at(

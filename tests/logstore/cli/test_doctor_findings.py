@@ -69,6 +69,10 @@ def test_a_healthy_log_has_only_lines_that_are_fine() -> None:
             {"brokers": [ALIVE, replace(ALIVE, broker=2, status=BrokerStatus.FENCED)]},
             *("broken", "brokers", "fenced"),
         ),
+        (
+            {"brokers": [ALIVE, replace(ALIVE, broker=2, status=BrokerStatus.FENCED, led_count=0)]},
+            *("risk", "brokers", "broker 2 at a:9092 was taken for dead"),
+        ),
         ({"controller": None}, "broken", "controller", "no broker acts"),
         ({"controller": LeaseFacts(1, False)}, "broken", "controller", "no broker acts"),
         ({"leaderless": [("orders", 3)]}, "broken", "partitions", "orders-3"),
@@ -110,6 +114,14 @@ def test_a_chain_that_is_held_for_an_hour_or_is_open_is_no_fault() -> None:
         findings = findings_of(replace(HEALTHY, chains=[held]))
         assert is_healthy(findings)
         assert any("1 by data" in one.text for one in findings)
+
+
+def test_limits_of_clients_are_shown_and_no_fault() -> None:
+    limits = ["client-id=app producer_byte_rate=2000", "user= request_percentage=50"]
+    findings = findings_of(replace(HEALTHY, quotas=limits))
+    assert is_healthy(findings)
+    (line,) = [one.text for one in findings if one.about == "quotas"]
+    assert all(limit in line for limit in limits)
 
 
 def test_versions_of_brokers_and_a_level_that_may_come_are_shown() -> None:

@@ -85,6 +85,14 @@ def test_a_broker_that_does_not_answer_is_gone_and_comes_first() -> None:
     assert "1 gone!" in summary_line(found)
 
 
+def test_connections_that_a_quota_holds_are_counted_where_there_are_any() -> None:
+    held, calm = page("logstore_connections_throttled 3"), page("logstore_connections_throttled 0")
+    found = figures(looks(1, a=held, b=held), looks(2, a=held, b=held))
+    assert found.throttled == 6
+    assert "6 throttled by quotas!" in summary_line(found)
+    assert "throttled" not in summary_line(figures(looks(1, a=calm), looks(2, a=calm)))
+
+
 def test_one_that_serves_and_is_not_ready_is_said_to_be_that() -> None:
     text = 'logstore_broker_state{state="serving"} 1\nlogstore_ready 0\n'
     assert figures(looks(1, a=text), looks(2, a=text)).brokers[0].state == "not ready"

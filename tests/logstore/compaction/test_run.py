@@ -4,6 +4,7 @@ import pytest
 
 from logstore.compaction.session import RunOptions
 from logstore.errors import Refused
+from logstore.formats.compaction_row import INTERRUPTED
 from logstore.history.snapshot import TableCommit
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
@@ -46,6 +47,23 @@ def test_the_copy_row_says_what_the_table_holds(world: World) -> None:
 
     assert snapshot is not None
     assert (row.version, row.ends, row.topic) == (snapshot.version, {0: 60, 1: 60}, "orders")
+
+
+def test_a_run_that_is_asked_to_end_says_so_and_the_next_goes_on(world: World) -> None:
+    world.create("orders", 2)
+    world.fill()
+
+    def interrupt(step: str) -> None:
+        if step == "tables and log":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.compact(watch=interrupt)
+    row = world.run_rows()[-1]
+    assert (row.status.value, row.outcome) == ("abandoned", INTERRUPTED)
+
+    assert world.compact().rows == 120
+    world.check()
 
 
 def test_little_that_is_young_waits(world: World) -> None:

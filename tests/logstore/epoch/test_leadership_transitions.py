@@ -1,7 +1,7 @@
 """What begins and ends leaderships here: one partition's trouble holds up no other's."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -14,12 +14,11 @@ from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
-from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.ports.objects import Buffer
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.view import RegistryUpdate
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from tests.logstore.epoch.held_store import HeldStore
 from tests.logstore.written import WrittenLog
 
 NO_SUCH_CHAIN = 99
@@ -112,19 +111,6 @@ def test_a_new_partition_whose_row_is_there_is_led_by_the_chain_that_the_row_nam
     run(scenario())
 
 
-class HeldStore(MemoryStore):
-    """Answers no put while it is held."""
-
-    def __init__(self, objects: MemoryObjects) -> None:
-        super().__init__(objects)
-        self.lets_go = asyncio.Event()
-        self.lets_go.set()
-
-    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
-        await self.lets_go.wait()
-        await super().create(key, parts)
-
-
 def test_no_other_broker_is_named_before_the_release_is_committed() -> None:
     """What was appended until then may be committed, and its next leader must know it."""
 
@@ -140,7 +126,7 @@ def test_no_other_broker_is_named_before_the_release_is_committed() -> None:
             store.lets_go.clear()
             written.append(topic.leaders[0], [EPOCH_MS])
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(one.drain(LONG_S, lambda topic, number: 2))
+                tasks.create_task(one.drain(LONG_S, lambda: lambda topic, number: 2))
                 await written.runner.clock.sleep_s(SOON_S)
                 row = await written.runner.run(read_partition_row(topic.topic_id, 0))
                 assert row is not None

@@ -55,10 +55,15 @@ def bootstrap_of(broker: Process) -> str:
 
 
 def create_topic(
-    bootstrap: str, name: str, partitions: int, configs: Mapping[str, str] | None = None
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    configs: Mapping[str, str] | None = None,
+    *,
+    replicas: int = 1,
 ) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    new = NewTopic(name, partitions, 1, config=dict(configs or {}))
+    new = NewTopic(name, partitions, replicas, config=dict(configs or {}))
     answers = admin.create_topics([new], request_timeout=START_S)
     answers[name].result(START_S)
 

@@ -215,7 +215,9 @@ class ClusterSeries:
         """Everybody is up and leads its share, nothing moves, and the load is acknowledged."""
         deadline_s = time.monotonic() + SETTLE_S
         leaders, since_s = brokers.leaders(TOPIC), time.monotonic()
-        while time.monotonic() < since_s + self.settled_s or not self._is_balanced(leaders):
+        while time.monotonic() < since_s + self.settled_s or not self._is_balanced(
+            leaders, brokers
+        ):
             assert time.monotonic() < deadline_s, f"leaders: {leaders}"
             time.sleep(0.2)
             now = brokers.leaders(TOPIC)
@@ -230,12 +232,11 @@ class ClusterSeries:
             deadline_s=START_S,
         )
 
-    def _is_balanced(self, leaders: Mapping[int, int]) -> bool:
-        """Whether every broker leads about as many as the others."""
-        led = Counter(leaders.values())
-        return min(led[number] for number in range(1, self.brokers + 1)) > (
-            self.partitions / self.brokers / 2
-        )
+    def _is_balanced(self, leaders: Mapping[int, int], brokers: Fleet) -> bool:
+        """Whether every broker leads about as many as the others, and no other leads."""
+        led, numbers = Counter(leaders.values()), brokers.members.keys()
+        fair = self.partitions / len(numbers)
+        return led.keys() <= numbers and min(led[number] for number in numbers) > fair / 2
 
     def _harm(self, kind: str, brokers: Fleet) -> None:
         controller = brokers.controller()

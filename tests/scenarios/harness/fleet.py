@@ -154,7 +154,7 @@ def fleet(
         for number in members:
             brokers.start(number)
         for member in members.values():
-            _await_known(member, list(members))
+            await_known(member, list(members))
         try:
             yield brokers
         except AssertionError as error:
@@ -162,7 +162,7 @@ def fleet(
             raise
 
 
-def _await_known(member: Member, numbers: list[int]) -> None:
+def await_known(member: Member, numbers: list[int]) -> None:
     """Until this broker knows all others: a topic made earlier would be placed on some of them."""
     deadline_s = time.monotonic() + START_S
     with Cluster([BootstrapAddress("127.0.0.1", member.port)]) as cluster:

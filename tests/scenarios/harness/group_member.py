@@ -96,7 +96,9 @@ def librdkafka(
             if message is None:
                 break
             partition, offset = message.partition(), message.offset()
-            if message.error() is None and partition is not None and offset is not None:
+            if message.error() is not None:
+                say(f"poll: {message.error()!r}")
+            elif partition is not None and offset is not None:
                 offsets.setdefault(partition, []).append(offset)
         if not offsets:
             continue
@@ -107,8 +109,9 @@ def librdkafka(
         try:
             consumer.commit(offsets=wanted, asynchronous=False)
             journal.note("committed", parts)
-        except KafkaException:
+        except KafkaException as error:
             journal.note("refused", parts)
+            say(f"commit: {error}")
         offsets.clear()  # they are in the journal; `revoked` notes what is not
     consumer.close()
 

@@ -1,0 +1,59 @@
+"""Equal processes scaled out and in under load: nothing is lost, doubled, or refused for good.
+
+`STEPS` (`make scaling`: out,in,out,kill), `PARTITIONS`, `RATE` (values of 1,000 bytes a second),
+`SEED`. A short form without them.
+"""
+
+import os
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.harness.cluster_series import BALANCE_OFTEN
+from tests.scenarios.harness.fleet import directory_place
+from tests.scenarios.harness.scaling_series import GONE_SOON, ScalingSeries
+
+pytestmark = pytest.mark.clients
+
+STEPS = os.environ.get("STEPS", "out,in").split(",")
+PARTITIONS = int(os.environ.get("PARTITIONS", "24"))
+RATE = float(os.environ.get("RATE", "300"))
+SEED = int(os.environ.get("SEED", "0"))
+ASKED_AGAIN = r"COORDINATOR_LOAD_IN_PROGRESS|NOT_COORDINATOR"
+"""What a commit may be answered while its group moves: the next one is answered elsewhere."""
+
+
+@pytest.mark.timeout(1200)
+def test_three_equal_processes_become_six_and_three_again(
+    tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    outcome = ScalingSeries(
+        tmp_path,
+        directory_place(tmp_path),
+        random.Random(SEED),
+        partitions=PARTITIONS,
+        rate=RATE,
+        settled_s=1.0,
+        more=(*BALANCE_OFTEN, *GONE_SOON),
+    ).run_scaling(STEPS)
+    report = "\n".join(outcome.report())
+    tell(f"seed {SEED}\n{report}")
+
+    verdict = outcome.verdict
+    assert not verdict["anomalies"], report
+    assert verdict["failed"] == 0, report
+    assert verdict["acked"] == verdict["sent"] == verdict["stored"], report
+    assert (outcome.unread, outcome.read_again) == (0, 0), report
+    assert not [one for one in outcome.errors if not re.search(ASKED_AGAIN, one)], report
+    assert not [line for line in outcome.lines if "Traceback" in line], report
+    for step in outcome.steps:
+        if step.kind == "out":
+            assert len(step.numbers) == 3
+            assert max(step.numbers) <= 6, "numbers of those that left are taken again"
+    stopped = [
+        line for line in outcome.lines if re.search(r"took over: chain=.* partitions=0 ", line)
+    ]
+    assert "kill" in STEPS or len(stopped) == 3 * STEPS.count("in"), "all was handed over"
