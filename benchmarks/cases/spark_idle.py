@@ -1,4 +1,4 @@
-"""What a standing stream without records asks of store and registry, and dollars a month.
+"""Requests of a standing stream without records to store and registry, and dollars a month.
 
 The driver's part of the source, by steps of a clock; executors do nothing then. --partitions says
 for which numbers of partitions.

@@ -16,7 +16,7 @@ CONTROLLER = "controller"
 STEPS_PER_LEASE = 3
 GIVE_UP_S = 2.0
 LATE_RENEWALS_MAX = 3
-"""One after the other that took so long that the lease was over, for its holder, when they ended."""
+"""In a row, each over only when its holder might no longer act under the lease."""
 ABSTAINED_LEASES = 2.0
 """After these: others look three times in one."""
 
