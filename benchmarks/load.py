@@ -38,12 +38,15 @@ class Load:
 
 
 def chosen(loads: Mapping[str, Load], options: Options) -> dict[str, Load]:
-    """Those that were asked for, as large as was asked for."""
-    return {
+    """Those that were asked for, as large as was asked for. Ends the process where none is."""
+    found = {
         name: replace(load, total_bytes=int(load.total_bytes * options.scale))
         for name, load in loads.items()
         if name.startswith(options.load)
     }
+    if not found:
+        raise SystemExit(f"no load of this case begins with {options.load!r}: {', '.join(loads)}")
+    return found
 
 
 def new_topic(

@@ -74,3 +74,8 @@ def test_loads_are_chosen_by_name_and_scaled() -> None:
 
     assert chosen(loads, Options(load="100B", scale=0.5)) == {"100B": Load(100, 250_000, {})}
     assert chosen(loads, Options()) == loads
+
+
+def test_a_load_that_no_case_has_ends_with_the_names_of_those_it_has() -> None:
+    with pytest.raises(SystemExit, match="begins with '2KB': 1KB, 100B"):
+        chosen({"1KB": Load(1000, 1, {}), "100B": Load(100, 1, {})}, Options(load="2KB"))
