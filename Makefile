@@ -17,6 +17,7 @@ SEED ?= 0
 RECORDS ?= 100000
 MINUTES ?= 30
 FRAMES ?= 1000000
+ROUNDS_OF_FEW_BYTES ?= 20
 LIFE ?= 60
 EVENTS ?= 40
 MEMBERS ?= 50
@@ -147,8 +148,9 @@ changelogs: $(STAMP) java ## Streams, Connect and a reader of schemas killed whi
 alerts: $(STAMP) ## every alert fired by its fault on real brokers under a real Prometheus, and ended: ARGS="--only LogstoreDenied"
 	@$(BIN)/python -m tests.scenarios.harness.alerts $(ARGS)
 
-fuzz: $(STAMP) ## three brokers attacked with damaged frames, then the native codec, built with sanitizers, beside its twin in Python: MINUTES=30 (of each) FRAMES=1000000 SEED=0
+fuzz: $(STAMP) ## three brokers attacked with damaged frames and with few bytes that ask for much, then the native codec, built with sanitizers, beside its twin in Python: MINUTES=30 (of each) FRAMES=1000000 SEED=0
 	@$(BIN)/python -m tools.fuzz.brokers --frames $(FRAMES) --minutes $(MINUTES) --seed $(SEED)
+	@$(BIN)/python -m tools.fuzz.amplified --rounds $(ROUNDS_OF_FEW_BYTES) --minutes $(MINUTES) --seed $(SEED)
 	@$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --seed $(SEED)
 
 image: $(STAMP) ## the image, built by buildah on a base of debootstrap and run, and the commands of compose.yaml; root, Debian

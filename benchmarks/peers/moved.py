@@ -13,21 +13,30 @@ from logstore.protocol.metadata import read_table_rows
 from logstore.protocol.trimming import Trimmer, every
 from logstore.wiring.open import open_existing, open_tables
 
+NOTHING = "no segment was trimmed: nothing would be read from tables"
+
 
 def move_all(directory: Path) -> None:
-    """Raises when anything is left in segments that tables hold."""
+    """Raises if no segment goes."""
+    if not move_rest(directory):
+        raise RuntimeError(NOTHING)
+
+
+def move_rest(directory: Path) -> int:
+    """Of a log that was compacted and trimmed before; how many objects go."""
     compact = [sys.executable, "-c", "from logstore.cli.main import main; raise SystemExit(main())"]
     compact += ["compact", "--url", str(directory), "--now"]
     subprocess.run(compact, check=True, stdout=subprocess.DEVNULL)
-    trim_all(directory)
+    return asyncio.run(_trim(directory))
 
 
 def trim_all(directory: Path) -> None:
-    """The second half alone: of a log whose records were moved."""
-    asyncio.run(_trim(directory))
+    """The second half of `move_all` alone: of a log whose records were moved."""
+    if not asyncio.run(_trim(directory)):
+        raise RuntimeError(NOTHING)
 
 
-async def _trim(directory: Path) -> None:
+async def _trim(directory: Path) -> int:
     opened = await open_existing(str(directory), clock=SystemClock(), rng=random.Random())
     try:
         store = DirectoryStore(directory)
@@ -42,7 +51,6 @@ async def _trim(directory: Path) -> None:
         for _ in range(2):
             done = await opened.runner.run(trimmer.steps(every, durable_ends))
             deleted += sum(done.deleted.values())
-        if not deleted:
-            raise RuntimeError("no segment was trimmed: nothing would be read from tables")
+        return deleted
     finally:
         await opened.close()

@@ -90,10 +90,13 @@ def check_chain(
     objects: Iterable[tuple[int, ObjectInfo]],
     counts: FsckCounts,
     *,
+    committed_end: int,
     bodies: bool,
 ) -> CheckedChain:
-    """`objects` are those under the chain's keys, by seq, in order. `bodies`: read all bytes."""
-    check = _ChainCheck(runner, cluster_id, epoch, row, counts, bodies)
+    """`objects` are those under the chain's keys, by seq, in order. `committed_end`: as its broker
+    said it, before they were listed. `bodies`: read all bytes.
+    """
+    check = _ChainCheck(runner, cluster_id, epoch, row, counts, committed_end, bodies)
     for some in _chunks(objects):
         for (seq, info), front in zip(some, check.fronts(some), strict=True):
             check.visit(seq, info, front)
@@ -118,11 +121,13 @@ class _ChainCheck:
         epoch: int,
         row: ChainRow | None,
         counts: FsckCounts,
+        committed_end: int,
         bodies: bool,
     ) -> None:
         self._runner, self._cluster_id, self._epoch = runner, cluster_id, epoch
         self._row, self._counts, self._bodies = row, counts, bodies
         self._trim = 0 if row is None else row.trim
+        self._committed_end = committed_end
         self._problems: list[Problem] = []
         self._opening: Header | None = None
         self._previous: Header | None = None
@@ -181,6 +186,7 @@ class _ChainCheck:
         if header is not None and header.kind is SegmentKind.SEAL:
             self._seal = self._end = seq
             self._compare_checkpoint(seq)
+            self._check_committed(seq)
             return
         self._replay(seq, front)
         self._previous, self._next_seq = header, seq + 1
@@ -188,7 +194,7 @@ class _ChainCheck:
     def _end_at_gap(self, next_seq: int) -> None:
         """The first gap is the end; unless the row says that there was more."""
         row, at = self._row, self._next_seq
-        promised = 0 if row is None else max(row.checkpoint, row.seal)
+        promised = max(self._committed_end, *((row.checkpoint, row.seal) if row else ()), 0)
         if at < promised:
             detail = f"segments from seq={at} to below {min(next_seq, promised)} are missing"
             self._problem(ProblemKind.MISSING, segment_key(self._epoch, at), detail)
@@ -196,6 +202,15 @@ class _ChainCheck:
             self._next_seq = next_seq
             return
         self._end = at
+
+    def _check_committed(self, end: int) -> None:
+        """A seal at a segment that was there and is not: to a takeover it was a put under way."""
+        if end < self._committed_end:
+            detail = (
+                f"the chain ends at seq={end}, and its broker had committed all below "
+                f"seq={self._committed_end}"
+            )
+            self._problem(ProblemKind.MISSING, segment_key(self._epoch, end), detail)
 
     def _check(
         self, seq: int, info: ObjectInfo, front: Front | LogstoreError | None
@@ -263,6 +278,7 @@ class _ChainCheck:
         end = self._next_seq if self._end is None else self._end
         if end == self._next_seq and self._seal is None:
             self._compare_checkpoint(end)
+            self._check_committed(end)
         if self._opening is None:
             self._problem(ProblemKind.NO_OPENING, key, f"chain {self._epoch} has no opening")
         seen = SeenChain(

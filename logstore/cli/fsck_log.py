@@ -7,6 +7,7 @@ problem is checked again, rows first; only problems found every time count.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -93,6 +94,7 @@ class _LogCheck:
         self._log, self._advance, self._bodies = log, advance, bodies
         self._found = _Findings()
         self._rows: dict[int, ChainRow] = {}
+        self._committed_ends: dict[int, int] = {}
         self._wanted: set[int] | None = None
         self._tables = SeenTables()
 
@@ -117,6 +119,7 @@ class _LogCheck:
     def _begin(self) -> None:
         """Tables before chains: no table holds what the log has not committed by then."""
         self._read_chain_rows()
+        self._read_committed_ends()
         self._tables = check_tables(self._log, self._found.counts, bodies=self._bodies)
         self._found.problems += self._tables.problems
 
@@ -135,6 +138,13 @@ class _LogCheck:
             except (Corrupt, ValueError) as error:
                 self._problem(ProblemKind.BAD_ROW, f"row chain/{sk}", str(error))
 
+    def _read_committed_ends(self) -> None:
+        """By chain, as brokers said with their last heartbeats; bad rows are reported elsewhere."""
+        for _, row in query_all(self._log, BROKER):
+            with suppress(Corrupt):
+                said = BrokerRow.of(row)
+                self._committed_ends[said.epoch] = said.committed_end
+
     def _check_chain(self, epoch: int, objects: Iterable[tuple[int, ObjectInfo]]) -> None:
         checked = check_chain(
             self._log.runner,
@@ -143,6 +153,7 @@ class _LogCheck:
             self._rows.get(epoch),
             self._counted(objects),
             self._found.counts,
+            committed_end=self._committed_ends.get(epoch, 0),
             bodies=self._bodies,
         )
         self._found.problems += checked.problems

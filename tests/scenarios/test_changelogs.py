@@ -47,4 +47,4 @@ def test_each_program_rebuilds_what_was_written_whatever_is_killed(
         assert 0 < rows < clean_end, report
     assert all(counts[-1] > 0 for counts in outcome.restored.values()), report
     before, left = outcome.segments
-    assert left < before, report
+    assert outcome.kept.trimmed_objects + before - left > 0, report

@@ -180,15 +180,10 @@ def main() -> int:
 
 def _run(server: Server, directory: Path, options: argparse.Namespace) -> int:
     topics = [CreatableTopic(name, 2, 1) for name in (*TOPICS, HEALTHY)]
-    with Connection.open(*_address(server), HEALTHY_S) as admin:
+    with Connection.open(*address_of(server), HEALTHY_S) as admin:
         admin.call(CREATE_TOPICS, CreateTopicsRequest(topics, 30_000), 7)
-    each = [
-        replace(server, processes=[process], counts=[path], bootstrap=address)
-        for process, path, address in zip(
-            server.processes, server.counts, server.bootstrap.split(","), strict=True
-        )
-    ]
-    addresses = [_address(one) for one in each]
+    each = each_of(server)
+    addresses = [address_of(one) for one in each]
     for one in each:
         longest_hold(one)
     before = [one.rss_bytes() for one in each]
@@ -199,7 +194,8 @@ def _run(server: Server, directory: Path, options: argparse.Namespace) -> int:
     for client in healthy:
         client.is_over.set()
         client.join(HEALTHY_S)
-    return _report(each, directory, tallies, took_s, healthy, before)
+    _show(tallies, took_s)
+    return report(each, directory, healthy, before)
 
 
 def _attack_all(
@@ -223,20 +219,19 @@ def _attack_all(
     return tallies, time.perf_counter() - began_s
 
 
-def _report(
-    each: Sequence[Server],
-    directory: Path,
-    tallies: Sequence[Tally],
-    took_s: float,
-    healthy: Sequence[Healthy],
-    before: Sequence[int],
-) -> int:
+def _show(tallies: Sequence[Tally], took_s: float) -> None:
     total = Tally(*map(sum, zip(*tallies, strict=True)))
     share = total.reached / max(total.total, 1)
     sys.stdout.write(
         f"frames={total.total} reached_a_handler={share:.0%} answered={total.answered} "
         f"refused={total.refused} waiting={total.waiting} seconds={took_s:.0f}\n"
     )
+
+
+def report(
+    each: Sequence[Server], directory: Path, healthy: Sequence[Healthy], before: Sequence[int]
+) -> int:
+    """Show how each broker fared; 1 if one was fenced, ended, or reported a fault, else 0."""
     faults = 0
     for number, (one, client, began) in enumerate(zip(each, healthy, before, strict=True), 1):
         log = (directory / f"broker-{number}.log").read_text(errors="replace")
@@ -263,7 +258,18 @@ def _first_fault(log: str) -> str:
     return log[max(at - 400, 0) : at + 2_500] + "\n"
 
 
-def _address(server: Server) -> tuple[str, int]:
+def each_of(server: Server) -> list[Server]:
+    """Its brokers, one by one."""
+    return [
+        replace(server, processes=[process], counts=[path], bootstrap=address)
+        for process, path, address in zip(
+            server.processes, server.counts, server.bootstrap.split(","), strict=True
+        )
+    ]
+
+
+def address_of(server: Server) -> tuple[str, int]:
+    """Of the first of its brokers."""
     host, _, port = server.bootstrap.split(",")[0].rpartition(":")
     return host, int(port)
 

@@ -234,6 +234,19 @@ def test_leader_epochs_are_compared(running: Running, client: Connection) -> Non
     assert [(n.node_id, n.port) for n in older.node_endpoints] == [(1, running.listener.port)]
 
 
+def test_no_last_fetched_epoch_diverges(running: Running, client: Connection) -> None:
+    """What was acknowledged is never truncated, so a consumer's last epoch is one of the log's."""
+    topic = running.create_topic("diverges")
+    produce(client, "diverges", batch_of(b"x"))
+
+    for last_fetched_epoch in (-1, 0, 7):
+        request = fetch_request(topic_id=topic.topic_id)
+        request.topics[0].partitions[0].last_fetched_epoch = last_fetched_epoch
+        (data,) = client.call(FETCH, request, 16).responses[0].partitions
+        assert (data.error_code, bool(data.records)) == (0, True)
+        assert data.diverging_epoch is None
+
+
 def test_read_committed_has_a_list_of_aborted_transactions(
     running: Running, client: Connection
 ) -> None:

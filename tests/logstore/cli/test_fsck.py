@@ -116,6 +116,18 @@ def change_checkpoint(log: Path) -> None:
     spoil(path, path.stat().st_size - 1)
 
 
+def lose_last_but_one(log: Path) -> None:
+    """Of a chain without a seal: like a put that was under way when its broker died."""
+    last = max(path.name for path in (log / segment_key(2, 0)).parent.iterdir())
+    (log / segment_key(2, int(last) - 1)).unlink()
+    change_row(log, "broker", "1", committed_end=int(last) + 1)
+
+
+def seal_below_what_was_committed(log: Path) -> None:
+    """A takeover after such a loss."""
+    change_row(log, "broker", "1", epoch=1, committed_end=seal_of(log) + 2)
+
+
 def swap(log: Path) -> None:
     path = log / segment_key(1, 2)
     path.chmod(0o644)
@@ -212,6 +224,8 @@ def break_row(log: Path) -> None:
     [
         (lose(segment_key(1, 0)), ProblemKind.NO_OPENING, segment_key(1, 0)),
         (lose(segment_key(1, 2)), ProblemKind.MISSING, segment_key(1, 2)),
+        (lose_last_but_one, ProblemKind.MISSING, ""),
+        (seal_below_what_was_committed, ProblemKind.MISSING, ""),
         (lose_seal, ProblemKind.NO_SEAL, "row chain/1"),
         (spoil_front, ProblemKind.DAMAGED, segment_key(1, 2)),
         (cut, ProblemKind.DAMAGED, segment_key(1, 3)),

@@ -57,6 +57,8 @@ def test_a_throttled_read_is_no_damage(bodies: bool) -> None:
     objects = [
         (seq_of(info.key), info) for info in keys if info.key.startswith(chain_prefix(EPOCH))
     ]
-    look = check_chain(runner, CLUSTER_ID, EPOCH, row, objects, FsckCounts(), bodies=bodies)
+    look = check_chain(
+        runner, CLUSTER_ID, EPOCH, row, objects, FsckCounts(), committed_end=end, bodies=bodies
+    )
 
     assert look.problems == []
