@@ -10,7 +10,7 @@ from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
     from logstore.cli.cluster_calls import Cluster
-    from logstore.cli.doctor_facts import DamageFacts, GroupFacts
+    from logstore.cli.doctor_facts import CertificateFacts, DamageFacts, GroupFacts
     from logstore.formats.broker_row import BrokerRow
     from logstore.wiring.open import ReadableLog
 
@@ -48,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
             installed_version(),
             probe=None if options.read_only else lambda: _probe(options.url, storage),
             damage=lambda: _damage(log),
+            certificates=lambda: _certificates(options.url, storage),
             reach=None if options.bootstrap is None else lambda rows: _reach(options, rows),
         )
     finally:
@@ -67,6 +68,20 @@ def _probe(url: str, storage: Mapping[str, str]) -> Sequence[str]:
     from logstore.wiring.initialise import probe_log
 
     return probe_log(url, storage, ports()).report.faults
+
+
+def _certificates(url: str, storage: Mapping[str, str]) -> "list[CertificateFacts]":
+    """Of an S3 server that is not AWS's."""
+    from logstore.cli.certificates import certificate_ends_ms
+    from logstore.cli.doctor_facts import CertificateFacts
+    from logstore.objects.s3_options import S3Options
+    from logstore.ports.clock import SystemClock
+
+    endpoint = S3Options.of(storage).endpoint if url.startswith("s3") else None
+    if endpoint is None or not endpoint.startswith("https:"):
+        return []
+    ends_ms = certificate_ends_ms(endpoint, REACH_TIMEOUT_S)
+    return [CertificateFacts(endpoint, ends_ms - SystemClock().now_ms())]
 
 
 def _damage(log: "ReadableLog") -> "list[DamageFacts]":

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from logstore.cli.doctor_facts import (
     BrokerFacts,
+    CertificateFacts,
     ChainFacts,
     CompactionFacts,
     DamageFacts,
@@ -79,10 +80,12 @@ class FactCollector:
         *,
         probe: Callable[[], Sequence[str]] | None,
         damage: Callable[[], Sequence[DamageFacts]],
+        certificates: Callable[[], Sequence[CertificateFacts]] = tuple,
         reach: Reach | None,
     ) -> Facts:
-        """`probe` gives faults, `damage` what objects lack, `reach` brokers that were not reached,
-        and groups. What cannot be looked at is a fact, too. Raises `Refused` without a log.
+        """`probe` gives faults, `damage` what objects lack, `certificates` those of servers,
+        `reach` brokers that were not reached, and groups. What cannot be looked at is a fact, too.
+        Raises `Refused` without a log.
         """
         log = self._log
         cluster = log.runner.run(read_cluster(log.identity.cluster_id))
@@ -121,6 +124,7 @@ class FactCollector:
             chains=self._try("chains", lambda: self._chains(topics, partitions, names, live), ()),
             tables=self._try("tables", lambda: self._tables(topics), ()),
             compaction=self._try("compaction", self._compaction, None),
+            certificates=self._try("certs", certificates, ()),
             quotas=self._try("quotas", self._quotas, ()),
             groups=groups,
             damage=self._try("objects", lambda: self._damage(damage), NO_DAMAGE),

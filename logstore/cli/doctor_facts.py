@@ -78,6 +78,15 @@ class GroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """Of a server that brokers call by TLS."""
+
+    url: str
+    left_ms: int
+    """Until its certificate ends; negative: since."""
+
+
+@dataclass(frozen=True, slots=True)
 class DamageFacts:
     kind: str
     where: str
@@ -100,6 +109,7 @@ class Facts:
     """None: the probe was not made."""
     brokers: Sequence[BrokerFacts]
     controller: LeaseFacts | None
+    certificates: Sequence[CertificateFacts] = ()
     quotas: Sequence[str] = ()
     """Limits of clients: of which, and what."""
     leaderless: Sequence[tuple[str, int]] = ()

@@ -25,6 +25,9 @@ BEHIND_FACTOR = 20
 HELD_MS_MAX = 24 * 3_600_000
 """A chain that ended and is held for longer is worth a look."""
 
+DAY_MS = 86_400_000
+CERTIFICATE_DAYS_MIN = 14
+
 LAG_SHOWN = 3
 NAMED_MAX = 5
 
@@ -238,6 +241,19 @@ def _lag(facts: Facts) -> Iterator[Diagnosis]:
         yield _fine("lag", f"groups: {len(facts.groups)}, all at the end")
 
 
+def _certificates(facts: Facts) -> Iterator[Diagnosis]:
+    for one in sorted(facts.certificates, key=lambda one: one.left_ms):
+        name, days = f"certificate of {one.url}", abs(one.left_ms) // DAY_MS
+        if one.left_ms <= 0:
+            text = f"{name} has ended: days_ago={days}"
+            yield _broken("certs", text, "renew it on that server: brokers refuse it")
+        elif days < CERTIFICATE_DAYS_MIN:
+            text = f"{name} ends soon: days={days}"
+            yield _risk("certs", text, "renew it on that server: brokers will refuse it")
+        else:
+            yield _fine("certs", f"{name} ends in {days} days")
+
+
 def _quotas(facts: Facts) -> Iterator[Diagnosis]:
     if facts.quotas:
         shown = _named(sorted(facts.quotas))
@@ -251,5 +267,5 @@ def _named(names: list[str]) -> str:
 
 _CHECKS = (
     *(_damage, _unreadable, _probe, _brokers, _controller, _partitions),
-    *(_clocks, _levels, _trimming, _tables, _lag, _quotas),
+    *(_clocks, _levels, _trimming, _tables, _lag, _quotas, _certificates),
 )

@@ -7,6 +7,7 @@ import pytest
 
 from logstore.cli.doctor_facts import (
     BrokerFacts,
+    CertificateFacts,
     ChainFacts,
     CompactionFacts,
     DamageFacts,
@@ -15,7 +16,7 @@ from logstore.cli.doctor_facts import (
     LeaseFacts,
     TableFacts,
 )
-from logstore.cli.doctor_findings import Severity, findings_of, is_healthy
+from logstore.cli.doctor_findings import DAY_MS, Severity, findings_of, is_healthy
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainStatus
 
@@ -73,6 +74,14 @@ def test_a_healthy_log_has_only_lines_that_are_fine() -> None:
             {"brokers": [ALIVE, replace(ALIVE, broker=2, status=BrokerStatus.FENCED, led_count=0)]},
             *("risk", "brokers", "broker 2 at a:9092 was taken for dead"),
         ),
+        (
+            {"certificates": [CertificateFacts("https://s3", 13 * DAY_MS)]},
+            *("risk", "certs", "certificate of https://s3 ends soon: days=13"),
+        ),
+        (
+            {"certificates": [CertificateFacts("https://s3", -2 * DAY_MS)]},
+            *("broken", "certs", "certificate of https://s3 has ended: days_ago=2"),
+        ),
         ({"controller": None}, "broken", "controller", "no broker acts"),
         ({"controller": LeaseFacts(1, False)}, "broken", "controller", "no broker acts"),
         ({"leaderless": [("orders", 3)]}, "broken", "partitions", "orders-3"),
@@ -114,6 +123,13 @@ def test_a_chain_that_is_held_for_an_hour_or_is_open_is_no_fault() -> None:
         findings = findings_of(replace(HEALTHY, chains=[held]))
         assert is_healthy(findings)
         assert any("1 by data" in one.text for one in findings)
+
+
+def test_a_certificate_with_weeks_left_is_shown_and_no_fault() -> None:
+    facts = replace(HEALTHY, certificates=[CertificateFacts("https://s3", 90 * DAY_MS)])
+    findings = findings_of(facts)
+    assert is_healthy(findings)
+    assert "ends in 90 days" in next(one.text for one in findings if one.about == "certs")
 
 
 def test_limits_of_clients_are_shown_and_no_fault() -> None:
