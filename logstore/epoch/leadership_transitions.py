@@ -100,14 +100,16 @@ class LeadershipTransitions:
         for topic in led.values():
             self._on_led(topic)
 
-    def lead_new(self, topic: Topic, partitions: Sequence[int]) -> Slices[None]:
-        """Lead partitions without an earlier leader."""
-        for number, some in enumerate(parts_of(partitions, SLICE_PARTITIONS)):
+    def lead_new(self, topic: Topic, rows: Mapping[int, PartitionRow]) -> Slices[None]:
+        """Lead partitions without an earlier leader, by number; `rows` are those just made.
+
+        One whose row has changed since may have had a leader, and records.
+        """
+        for number, some in enumerate(parts_of(tuple(rows.items()), SLICE_PARTITIONS)):
             if number:
                 yield
-            for partition in some:
-                claim = LeadershipClaim(topic, partition, topic.rows[partition])
-                self._become_leader(claim, PartitionState())
+            for partition, row in some:
+                self._become_leader(LeadershipClaim(topic, partition, row), PartitionState())
             self._on_led(topic)
 
     @property

@@ -86,7 +86,7 @@ class TopicChanges:
             await self._runner.run(drop_lacking_topic(self._cluster_id, name, removed.topic_id))
             raise
         changes = await self._runner.run(sliced(self._enter(name, new)))
-        return await self._begin_to_lead(name, changes, range(len(rows)))
+        return await self._begin_to_lead(name, changes, new)
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
@@ -129,10 +129,11 @@ class TopicChanges:
             yield
         return self._catalog.apply(RegistryUpdate(0, {name: new.row}, dict(last)))
 
-    async def _begin_to_lead(self, name: str, changes: LeadershipChanges, new: range) -> Topic:
+    async def _begin_to_lead(self, name: str, changes: LeadershipChanges, new: NewTopic) -> Topic:
         """Lead our partitions of a topic just created, and notify the other leaders."""
         topic = self._catalog.topics[name]
-        ours = [number for number in new if topic.rows[number].chain == self._writer.chain.epoch]
+        chain = self._writer.chain.epoch
+        ours = {number: row for number, row in enumerate(new.partitions) if row.chain == chain}
         await self._runner.run(sliced(self._leading.lead_new(topic, ours)))
         changes.claims.clear()
         self._follow_up(changes)

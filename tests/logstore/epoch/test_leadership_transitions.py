@@ -9,10 +9,11 @@ from itertools import pairwise
 import pytest
 
 from logstore.epoch.leadership_transitions import SLICE_PARTITIONS
-from logstore.epoch.log import Log
+from logstore.epoch.log import Log, Topic
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.partition_state import PartitionState
+from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.takeover import RecoveredPartition
@@ -156,6 +157,30 @@ def test_a_topic_of_many_partitions_is_led_a_slice_at_a_time() -> None:
             topic = await log.create_topic("wide", count, {})
             assert len(topic.leaders) == count
             assert max(now - before for before, now in pairwise(seen)) == SLICE_PARTITIONS
+
+    run(scenario())
+
+
+def test_a_new_partition_that_another_led_between_two_slices_is_not_led_as_if_it_were_empty() -> (
+    None
+):
+    """Its row is ours again, with a later leader epoch: its records are those of that other."""
+
+    async def scenario() -> None:
+        async with WrittenLog().life() as log:
+            count = SLICE_PARTITIONS + 1
+            now = PartitionRow.new(1, log.epoch).taken_by(broker=2, chain=NO_SUCH_CHAIN, start=0)
+            now = now.taken_by(broker=1, chain=log.epoch, start=6)
+
+            def change(topic: Topic) -> None:
+                key = TopicPartition(topic.topic_id, count - 1)
+                if topic.leaders and topic.rows[count - 1] != now:
+                    log._on_update(RegistryUpdate(0, {}, {key: now}))
+
+            log.on_change(change)
+            topic = await log.create_topic("wide", count, {})
+            assert topic.rows[count - 1] == now
+            assert len(topic.leaders) == SLICE_PARTITIONS
 
     run(scenario())
 
