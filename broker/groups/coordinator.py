@@ -267,7 +267,10 @@ class Coordinator:
     # Time
 
     async def sweep(self, now_ms: int) -> None:
-        """Drop offsets that are too old at `now_ms`, and groups of which nothing is left."""
+        """Drop offsets that are too old at `now_ms`, and groups of which nothing is left.
+
+        What stays is appended again if the chain cannot be trimmed for it.
+        """
         for number, group in enumerate(list(self.states.groups.values())):
             if self.is_retired:
                 return
@@ -276,6 +279,8 @@ class Coordinator:
             self._append(offset_expiry.expired(group, self.limits.retention_ms, now_ms))
             if number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
                 await self._clock.sleep_s(0)
+        if not self.is_retired:
+            self._journal.let_chain_be_trimmed()
 
     def wake(self, group_id: str) -> None:
         group = self.states.get(group_id)

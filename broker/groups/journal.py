@@ -1,6 +1,7 @@
 """Appends records of groups; now and then all live keys again, and raises log start to there.
 
-So the next coordinator has little to read, however many commits there were.
+So the next coordinator has little to read, however many commits there were, and no segment of the
+chain is kept for long for the records of a quiet partition.
 """
 
 import logging
@@ -9,7 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 from broker.groups.decisions.batches import encode_changes, encode_newer
-from broker.groups.decisions.key_compaction import LogShape, is_due
+from broker.groups.decisions.key_compaction import LogShape, holds_back, is_due
 from broker.groups.decisions.newer_records import NewerRecord
 from broker.groups.decisions.outcome import Change
 from broker.groups.decisions.state import GroupStates
@@ -46,6 +47,8 @@ class Journal:
         self._log = log
         self._states = states
         self._shape = shape
+        if shape.record_count:
+            shape.first_seq = log.committed_end
         self._next_shape: LogShape | None = None
         self._clock = clock
         self._start = start
@@ -57,10 +60,18 @@ class Journal:
             self._append(part)
         for change in changes:
             self._states.apply(change)
+        if is_due(self._shape, self._states.live_count):
+            self._begin_rewrite()
+
+    def let_chain_be_trimmed(self) -> None:
+        """Append what is live again where its first record is of long ago: now and then called."""
+        if holds_back(self._shape, self._states.live_count, self._log.committed_end):
+            self._begin_rewrite()
+
+    def _begin_rewrite(self) -> None:
         if (
             self._next_shape is None
             and self._states.newer.is_whole
-            and is_due(self._shape, self._states.live_count)
             and self._clock.monotonic_s() >= self._rewrite_from_s
         ):
             self._next_shape = LogShape()

@@ -7,7 +7,13 @@ import pytest
 
 from broker.groups.coordinator import LOAD_AGAIN_S, Coordinator
 from broker.groups.decisions.join import JoinAsk
-from broker.groups.decisions.key_compaction import RECORDS_FLOOR, SEGMENTS_FLOOR, LogShape, is_due
+from broker.groups.decisions.key_compaction import (
+    HELD_SEGMENTS_MAX,
+    RECORDS_FLOOR,
+    SEGMENTS_FLOOR,
+    LogShape,
+    is_due,
+)
 from broker.groups.decisions.limits import GroupLimits
 from broker.groups.decisions.offsets import OffsetCommit
 from broker.groups.decisions.outcome import Joined, Synced
@@ -356,6 +362,47 @@ def test_old_offsets_are_swept_away() -> None:
         await VirtualClock().sleep_s(bench.limits.retention_ms / 1000)
         await coordinator.sweep(VirtualClock().now_ms())
         assert coordinator.states.groups == {}
+
+    play(story)
+
+
+def test_a_quiet_partition_holds_no_segments_of_others_for_long() -> None:
+    async def story(bench: Bench) -> None:
+        coordinator = await bench.loaded()
+        await coordinator.sweep(VirtualClock().now_ms())
+        put(coordinator, 5)
+        await VirtualClock().sleep_s(1)
+        bench.log.committed_end += HELD_SEGMENTS_MAX  # segments of other partitions
+        for is_raised in (False, True):
+            await coordinator.sweep(VirtualClock().now_ms())
+            await VirtualClock().sleep_s(1)
+            assert (bench.log.start, bench.log.end) == ((1, 2) if is_raised else (0, 1))
+            bench.log.committed_end += 2
+        bench.log.committed_end += HELD_SEGMENTS_MAX
+        second = await bench.loaded()
+        group = second.states.get("g")
+        assert group is not None
+        assert group.offsets["t", 0].offset == 5
+
+    play(story)
+
+
+def test_records_of_an_earlier_chain_hold_it_no_longer_than_those_of_ones_own() -> None:
+    """A partition without records holds nothing, and is left alone."""
+
+    async def story(bench: Bench) -> None:
+        nothing = await bench.loaded()
+        bench.log.committed_end += 3 * HELD_SEGMENTS_MAX
+        await nothing.sweep(VirtualClock().now_ms())
+        await VirtualClock().sleep_s(1)
+        assert bench.log.start == 0
+        put(nothing, 5)
+        await VirtualClock().sleep_s(1)
+        successor = await bench.loaded()
+        bench.log.committed_end += HELD_SEGMENTS_MAX + 2
+        await successor.sweep(VirtualClock().now_ms())
+        await VirtualClock().sleep_s(1)
+        assert bench.log.start == 1
 
     play(story)
 
