@@ -13,6 +13,7 @@ here reads a socket: `Connection` does.
 """
 
 from collections.abc import Callable
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 
 from logstore.errors import Invalid
@@ -21,6 +22,8 @@ SCRATCH_BYTES = 128 * 1024
 SMALL_FRAME_BYTES = SCRATCH_BYTES // 2
 FIRST_BYTES = 16 * 1024
 GROWTH = 4
+MAPPED_BYTES = 1024 * 1024
+"""Smaller buffers are of the heap."""
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 PRODUCE_KEY = 0
 
@@ -48,13 +51,24 @@ class BufferPool:
         if free:
             self.kept_bytes -= size
             return free.pop()
-        return memoryview(bytearray(size))
+        return memoryview(_mapped(size) if size >= MAPPED_BYTES else bytearray(size))
 
     def give_back(self, buffer: memoryview) -> None:
         size = len(buffer)
         if self.kept_bytes + size <= self._kept_bytes_max:
             self.kept_bytes += size
             self._free.setdefault(size, []).append(buffer)
+
+
+def _mapped(size_bytes: int) -> mmap:
+    """Memory that the system gives page by page, as bytes arrive in it.
+
+    A `bytearray` is filled with zeros at once: 100 MiB of them hold the event loop for 50 ms.
+    """
+    try:
+        return mmap(-1, size_bytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no memory for a request: bytes={size_bytes}") from error
 
 
 class Inbox:

@@ -1,6 +1,8 @@
 """Frames come out as they went in, however the bytes arrive, and memory is bounded before it."""
 
+import resource
 from itertools import accumulate
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -170,3 +172,19 @@ def test_a_pool_keeps_no_more_than_it_may() -> None:
 
     assert pool.kept_bytes == SCRATCH_BYTES
     assert pool.take(SCRATCH_BYTES - 5) is first
+
+
+def test_a_large_buffer_takes_memory_as_its_bytes_arrive() -> None:
+    pool = BufferPool()
+    before = resident_bytes()
+    large = pool.take(64 * MiB)
+    assert resident_bytes() - before < 16 * MiB
+    large[: 32 * MiB] = bytes(32 * MiB)
+    assert resident_bytes() - before >= 32 * MiB
+    pool.give_back(large)
+    assert pool.take(64 * MiB) is large
+
+
+def resident_bytes() -> int:
+    """Of this process, now."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
