@@ -38,6 +38,7 @@ def test_shorter_times_are_all_that_differs() -> None:
     assert short.lasts == "10s"
     damaged = shortened(alerts["LogstoreDamagedData"], 10)
     assert "[60s]" in damaged.expression
+    assert shortened(alerts["LogstoreTablesBehind"], 20).expression.endswith(" > 180")
     for alert in ALERTS:
         assert shortened(alert, 1).lasts == f"{seconds_of(alert.lasts)}s"
 

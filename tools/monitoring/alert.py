@@ -34,6 +34,8 @@ class Alert:
     calm: Sequence[tuple[str, str]]
     labels: Sequence[tuple[str, str]] = ()
     fires_after: str = "20m"
+    age_s: int = 0
+    """Of an expression that ends with `> age_s`: a time, as `lasts` and windows are."""
 
     @property
     def page(self) -> str:

@@ -7,6 +7,8 @@ from tools.monitoring.alert import Alert, Urgency
 
 _BROKER = '{job="logstore",instance="a"}'
 _A = (("job", "logstore"), ("instance", "a"))
+TABLES_BEHIND_S = 3_600
+"""Six times what a partition with hardly any records waits by the default freshness."""
 
 ALERTS = (
     Alert(
@@ -118,6 +120,38 @@ ALERTS = (
         labels=_A,
     ),
     Alert(
+        name="LogstoreReadsFail",
+        expression=(
+            "sum by (instance) (rate(logstore_store_request_seconds_count"
+            '{kind=~"get|get_range",outcome=~"retryable|unknown|failed"}[5m])) > 0.05'
+        ),
+        lasts="5m",
+        urgency=Urgency.PAGE,
+        summary="A broker gets no answers to its reads from the store: consumers wait for it.",
+        example=[
+            (
+                'logstore_store_request_seconds_count{kind="get_range",outcome="retryable",'
+                'instance="a"}',
+                "0+12x30",
+            )
+        ],
+        calm=[
+            (
+                'logstore_store_request_seconds_count{kind="get",outcome="retryable",instance="a"}',
+                "0+1x30",
+            ),
+            (
+                'logstore_store_request_seconds_count{kind="get",outcome="cancelled",instance="a"}',
+                "0+60x30",
+            ),
+            (
+                'logstore_store_request_seconds_count{kind="create",outcome="unknown",instance="a"}',
+                "0+60x30",
+            ),
+        ],
+        labels=[("instance", "a")],
+    ),
+    Alert(
         name="LogstoreCommitsSlow",
         expression=(
             "histogram_quantile(0.99, sum by (le) (rate(logstore_commit_seconds_bucket[5m]))) > 2"
@@ -193,6 +227,21 @@ ALERTS = (
             ('logstore_compaction_runs_total{outcome="good"}', "7+1x90"),
         ],
         fires_after="85m",
+    ),
+    Alert(
+        name="LogstoreTablesBehind",
+        expression=f"max by (topic) (logstore_table_wait_seconds) > {TABLES_BEHIND_S}",
+        lasts="10m",
+        urgency=Urgency.TICKET,
+        summary="Records have waited for their topic's table for more than an hour.",
+        example=[('logstore_table_wait_seconds{topic="orders",instance="a"}', "0+60x90")],
+        calm=[
+            ('logstore_table_wait_seconds{topic="orders",instance="a"}', "0+60x50 0x40"),
+            ('logstore_table_wait_offsets{topic="orders",instance="a"}', "9000x90"),
+        ],
+        labels=[("topic", "orders")],
+        fires_after="75m",
+        age_s=TABLES_BEHIND_S,
     ),
     Alert(
         name="LogstoreTrimmingFails",

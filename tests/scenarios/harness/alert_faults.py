@@ -104,6 +104,14 @@ def store_slow(stage: AlertStage) -> Iterator[None]:
 
 
 @contextmanager
+def reads_silent(stage: AlertStage) -> Iterator[None]:
+    """Writes go on: what follows chains, and what reads old records, waits."""
+    stage.store.play("hang methods=GET path=/chains/")
+    yield
+    stage.store.play()
+
+
+@contextmanager
 def store_throttles(stage: AlertStage) -> Iterator[None]:
     stage.store.play("503 rate=0.3")
     yield
@@ -143,18 +151,18 @@ def broker_short_of_cpu(stage: AlertStage) -> Iterator[None]:
 
 @contextmanager
 def compactor_frozen(stage: AlertStage) -> Iterator[None]:
-    children = [
-        child
-        for number in stage.brokers
-        for child in psutil.Process(stage.process(number).pid).children()
-    ]
-    assert children
-    for child in children:
-        child.send_signal(signal.SIGSTOP)
-    yield
-    for child in children:
-        with suppress(psutil.NoSuchProcess):
-            child.send_signal(signal.SIGCONT)
+    """Another one, too, that begins when another broker becomes the controller."""
+    stop = threading.Event()
+    freezer = threading.Thread(target=_freeze_compactors, args=(stage, stop))
+    freezer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        freezer.join()
+        for child in _compactors(stage):
+            with suppress(psutil.NoSuchProcess):
+                child.send_signal(signal.SIGCONT)
 
 
 @contextmanager
@@ -195,6 +203,7 @@ DRILLS = (
         "the store answers no put",
         store_silent,
     ),
+    AlertDrill(["LogstoreReadsFail"], "the store answers no get of a segment", reads_silent),
     AlertDrill(["LogstoreCommitsSlow"], f"each put takes {SLOW_S} s", store_slow, 60),
     AlertDrill(["LogstoreThrottled"], "the store refuses 3 of 10 requests", store_throttles, 60),
     AlertDrill(
@@ -202,7 +211,12 @@ DRILLS = (
         f"a broker gets no CPU for {FROZEN_PART} of each second",
         broker_short_of_cpu,
     ),
-    AlertDrill(["LogstoreCompactionFailing"], "the compactor is frozen", compactor_frozen, 20),
+    AlertDrill(
+        ["LogstoreCompactionFailing", "LogstoreTablesBehind"],
+        "the compactor is frozen",
+        compactor_frozen,
+        20,
+    ),
     AlertDrill(
         ["LogstoreKeysNotCompacted"],
         "its owner makes a table append-only",
@@ -213,6 +227,22 @@ DRILLS = (
         ["LogstoreTrimmingFails"], "an entry of a table's log is damaged", table_log_damaged, 15
     ),
 )
+
+
+def _freeze_compactors(stage: AlertStage, stop: threading.Event) -> None:
+    while not stop.wait(LOOK_S):
+        for child in _compactors(stage):
+            with suppress(psutil.NoSuchProcess):
+                child.send_signal(signal.SIGSTOP)
+
+
+def _compactors(stage: AlertStage) -> list[psutil.Process]:
+    """What brokers run beside them."""
+    return [
+        child
+        for number in stage.brokers
+        for child in psutil.Process(stage.process(number).pid).children()
+    ]
 
 
 def _flipped(data: bytes, at: int) -> bytes:

@@ -51,12 +51,14 @@ WINDOW_MIN_S = 5
 
 
 def shortened(alert: Alert, divisor: int) -> Alert:
-    """The alert with its windows and its `for:` divided."""
+    """The alert with its windows, its `for:` and its age divided."""
 
     def shorter(match: re.Match[str]) -> str:
         return f"[{max(WINDOW_MIN_S, seconds_of(match[1]) // divisor)}s]"
 
     expression = _WINDOW.sub(shorter, alert.expression)
+    if alert.age_s:
+        expression = expression.replace(f"> {alert.age_s}", f"> {alert.age_s // divisor}")
     return replace(alert, expression=expression, lasts=f"{seconds_of(alert.lasts) // divisor}s")
 
 
