@@ -100,7 +100,7 @@ async def _measure(rows: RowStore, partitions: int) -> dict[str, float]:
             to_successor = Successor(SUCCESSOR, successor.epoch)
             taken = await run(take_over(cluster_id, epoch, SUCCESSOR, lambda *_: to_successor))
             rows_s = time.perf_counter() - began
-            successor.lead_recovered(taken)
+            await successor.lead_recovered(taken)
             await _until(lambda: len(topic.leaders) == partitions)
             led_s = time.perf_counter() - began
             cpu_s = time.process_time() - began_cpu

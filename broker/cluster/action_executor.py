@@ -176,7 +176,7 @@ class ActionExecutor:
             moments = (began_s, fenced_s, sealed_s, clock.monotonic_s())
             self.takeovers.ended(action.reason, moments)
         self.counts.partitions_taken += len(taken)
-        log.lead_recovered(taken)
+        await log.lead_recovered(taken)
         await log.publish([*self._changes(taken), *self._still_naming(chain)])
         if trouble is not None:
             raise trouble

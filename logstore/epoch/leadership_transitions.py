@@ -11,7 +11,7 @@ delay the others.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -89,16 +89,19 @@ class LeadershipTransitions:
             self._idle.clear()
             self._wake.set()
 
-    def lead_recovered(self, taken: Iterable[RecoveredPartition]) -> None:
+    def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> Slices[None]:
         """Lead the partitions of a takeover, with the states that it recovered."""
-        led: dict[bytes, Topic] = {}
-        for one in taken:
-            topic = self._catalog.topics_by_id.get(one.topic_id)
-            if topic is not None and one.row.chain == self._writer.chain.epoch:
-                self._become_leader(LeadershipClaim(topic, one.partition, one.row), one.state)
-                led[one.topic_id] = topic
-        for topic in led.values():
-            self._on_led(topic)
+        for number, some in enumerate(parts_of(taken, SLICE_PARTITIONS)):
+            if number:
+                yield
+            led: dict[bytes, Topic] = {}
+            for one in some:
+                topic = self._catalog.topics_by_id.get(one.topic_id)
+                if topic is not None and one.row.chain == self._writer.chain.epoch:
+                    self._become_leader(LeadershipClaim(topic, one.partition, one.row), one.state)
+                    led[one.topic_id] = topic
+            for topic in led.values():
+                self._on_led(topic)
 
     def lead_new(self, topic: Topic, rows: Mapping[int, PartitionRow]) -> Slices[None]:
         """Lead partitions without an earlier leader, by number; `rows` are those just made.

@@ -42,6 +42,7 @@ from logstore.protocol.metadata import read_brokers
 from logstore.protocol.partition import ChainCheckpoints
 from logstore.protocol.retention import Part, parts_of_rows
 from logstore.protocol.start import BrokerInfo, Started, begin, finish
+from logstore.protocol.steps import sliced
 from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.view import RegistryUpdate
 from logstore.reading.cache import SegmentCache
@@ -214,7 +215,7 @@ class Log:
         log.writer.follow_level(update.format_level, me.level_max)
         log.quotas, log.broker_configs = update.quotas or {}, update.configs or {}
         changes = log._catalog.apply(update)
-        log._leading.lead_recovered(started.recovered)
+        await runner.run(sliced(log._leading.lead_recovered(started.recovered)))
         log._follow_up(changes)
         log._cluster.observe(await runner.run(read_brokers()))
         tasks.create_task(log.writer.run())
@@ -300,12 +301,14 @@ class Log:
             await outcome_of(self.runner.run(publish(changes)))
             self._watch.look_again()
 
-    def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
+    async def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""
         partitions = {TopicPartition(one.topic_id, one.partition): one.row for one in taken}
         changes = self._catalog.apply(RegistryUpdate(0, {}, partitions))
-        self._leading.lead_recovered(taken)
-        self._follow_up(changes)
+        try:
+            await self.runner.run(sliced(self._leading.lead_recovered(taken)))
+        finally:
+            self._follow_up(changes)
         self.writer.flush()
 
     def followed_chain(self, epoch: int) -> ChainState | None:

@@ -134,9 +134,11 @@ class TopicChanges:
         topic = self._catalog.topics[name]
         chain = self._writer.chain.epoch
         ours = {number: row for number, row in enumerate(new.partitions) if row.chain == chain}
-        await self._runner.run(sliced(self._leading.lead_new(topic, ours)))
-        changes.claims.clear()
-        self._follow_up(changes)
+        try:
+            await self._runner.run(sliced(self._leading.lead_new(topic, ours)))
+            changes.claims.clear()
+        finally:  # or what is not led yet would be led by no one
+            self._follow_up(changes)
         if ours:
             # A fenced broker may still write rows, but it must not say that it leads the topic.
             # The watch may have claimed them by now, and nothing be open any more.

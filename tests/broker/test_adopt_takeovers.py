@@ -43,7 +43,7 @@ def seal(brokers: Cluster, dead: int, successor: int) -> list[RecoveredPartition
 
 
 def lead(successor: Running, taken: list[RecoveredPartition]) -> None:
-    successor.do(lambda: successor.log.lead_recovered(taken))
+    successor.wait_for(successor.log.lead_recovered(taken))
     successor.wait_until(
         lambda: "orders" in successor.log.topics and 0 in topic_at(successor).leaders
     )

@@ -42,7 +42,7 @@ def both() -> Iterator[tuple[Asked, Running]]:
             take_over(two.log.cluster_id, one.log.epoch, 2, lambda *_: Successor(2, two.log.epoch))
         )
         taken = two.wait_for(work)
-        two.do(lambda: two.log.lead_recovered(taken))
+        two.wait_for(two.log.lead_recovered(taken))
         yield (one, group, member_id), two
 
 

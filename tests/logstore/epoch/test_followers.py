@@ -229,7 +229,7 @@ def test_a_dead_leaders_partitions_are_taken_over_by_who_followed_them() -> None
             taken = await written.runner.run(
                 take_over(two.cluster_id, epoch, 2, lambda *_: Successor(2, two.epoch))
             )
-            two.lead_recovered(taken)
+            await two.lead_recovered(taken)
             assert woken == [True]
             assert there.leaders[0].high_watermark == 20
             assert not there.followers

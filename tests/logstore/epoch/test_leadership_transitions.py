@@ -83,7 +83,7 @@ def test_a_takeover_that_is_over_late_begins_no_leadership_that_has_ended() -> N
             now = now.taken_by(broker=1, chain=log.epoch, start=7)
             topic_id = await put_topic(written, log, "orders", now)
             await until(lambda: "orders" in log.topics, SOON_S)
-            log.lead_recovered([RecoveredPartition(topic_id, 0, late, PartitionState())])
+            await log.lead_recovered([RecoveredPartition(topic_id, 0, late, PartitionState())])
             assert not log.topics["orders"].leaders
 
     run(scenario())
@@ -195,5 +195,22 @@ def test_a_topic_that_is_deleted_while_it_is_begun_to_be_led_is_led_no_further()
             assert len(topic.leaders) == SLICE_PARTITIONS
             assert all(leader.is_retired for leader in topic.leaders.values())
             assert "wide" not in log.topics
+
+    run(scenario())
+
+
+def test_partitions_of_a_takeover_are_led_a_slice_at_a_time() -> None:
+    async def scenario() -> None:
+        async with WrittenLog().life() as log:
+            count = 2 * SLICE_PARTITIONS
+            led: list[int] = []
+            lost = led_before_by_a_chain_that_is_lost(log)
+            wide = replace(TopicRow(b"w" * 16, TopicStatus.LIVE, count, {}, 1), version=1)
+            rows = {TopicPartition(b"w" * 16, n): lost for n in range(count)}
+            log._catalog.apply(RegistryUpdate(0, {"taken": wide}, rows))
+            taken = [RecoveredPartition(b"w" * 16, n, lost, PartitionState()) for n in range(count)]
+            log.on_change(lambda topic: led.append(len(topic.leaders)))
+            await log.lead_recovered(taken)
+            assert led == [SLICE_PARTITIONS, count]
 
     run(scenario())

@@ -104,7 +104,7 @@ async def taken_from(written: WrittenLog, one: Log, two: Log) -> None:
     taken = await written.runner.run(
         take_over(two.cluster_id, one.epoch, 2, lambda *_: Successor(2, two.epoch))
     )
-    two.lead_recovered(taken)
+    await two.lead_recovered(taken)
     await two._flushed()
 
 
