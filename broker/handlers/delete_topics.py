@@ -7,6 +7,7 @@ From version 5 on a topic beyond the client's quota of changes is refused
 (THROTTLING_QUOTA_EXCEEDED); older requests are throttled afterwards.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 from broker.answers.budgets import over_budget
@@ -39,17 +40,14 @@ def handle(broker: Services, call: Call, request: DeleteTopicsRequest) -> None:
 
 
 async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest) -> None:
-    asked = (
-        request.topics
-        if call.version >= STATES_FROM
-        else [DeleteTopicState(name) for name in request.topic_names]
+    often = await broker.turns.finish(
+        counted((one.name, one.topic_id) for one in _asked(call, request))
     )
-    often = await broker.turns.finish(counted((one.name, one.topic_id) for one in asked))
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results = []
     quota = MutationQuota(broker, call, STRICT_FROM)
-    refusal = over_budget(call.api.key, len(asked))
-    async for one in broker.turns.share(asked):
+    refusal = over_budget(call.api.key, often.total())
+    async for one in broker.turns.share(_asked(call, request)):
         result = DeletableTopicResult(one.name, one.topic_id)
         results.append(result)
         try:
@@ -67,6 +65,12 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
     quota.end()
     response = DeleteTopicsResponse(0, results)
     await broker.turns.finish(answer_nested(call, response, ("responses",)))
+
+
+def _asked(call: Call, request: DeleteTopicsRequest) -> Iterable[DeleteTopicState]:
+    if call.version >= STATES_FROM:
+        return request.topics
+    return map(DeleteTopicState, request.topic_names)
 
 
 def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:

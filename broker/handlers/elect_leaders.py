@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.answers.error_codes import Refuse, code_of
+from broker.answers.nested_answers import answer_nested
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import Election, elect
 from broker.answers.services import Services
@@ -19,6 +20,7 @@ from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.partition_row import PartitionRow
 from logstore.protocol.replica_changes import Placement
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -28,6 +30,8 @@ from logstore.wire.messages.elect_leaders import (
 )
 
 WAIT_S_MAX = 60.0
+SLICE_PARTITIONS = 2_000
+"""Brought into the answer at a time: some 2 ms."""
 
 Results = dict[tuple[str, int], PartitionResult]
 """By topic and partition, as asked for."""
@@ -63,7 +67,10 @@ async def _elect_all(broker: Services, call: Call, request: ElectLeadersRequest)
     async with broker.changes:
         begun = await _begin(broker, request, results, deadline)
     await _wait(broker, begun, results, _left_s(broker, deadline))
-    call.answer(_answer(results, is_for_all=request.topic_partitions is None))
+    response = _answer(results, is_for_all=request.topic_partitions is None)
+    made = await broker.turns.finish(response)
+    path = ("replica_election_results", "partition_result")
+    await broker.turns.finish(answer_nested(call, made, path))
 
 
 async def _begin(
@@ -89,7 +96,8 @@ async def _begin(
             wanted.append(PlacementChange(topic, number, decide))
     outcomes = await change_all(broker, wanted, _left_s(broker, deadline))
     begun = []
-    for (topic, number, _), outcome in zip(wanted, outcomes, strict=True):
+    decided = zip(wanted, outcomes, strict=True)
+    async for (topic, number, _), outcome in broker.turns.share(decided):
         if isinstance(outcome, LogstoreError):
             _set_error(results[topic.name, number], outcome)
         else:
@@ -99,8 +107,9 @@ async def _begin(
 
 def _asked(broker: Services, request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
     if request.topic_partitions is None:
-        return [(t.name, n) for t in broker.log.topics.values() for n in range(t.partition_count)]
-    return [(asked.topic, n) for asked in request.topic_partitions for n in asked.partitions]
+        topics = tuple(broker.log.topics.values())
+        return ((topic.name, n) for topic in topics for n in range(topic.partition_count))
+    return ((asked.topic, n) for asked in request.topic_partitions for n in asked.partitions)
 
 
 async def _wait(broker: Services, begun: list[_Begun], results: Results, timeout_s: float) -> None:
@@ -113,15 +122,17 @@ async def _wait(broker: Services, begun: list[_Begun], results: Results, timeout
 
     if await broker.topic_watch.until(are_over, timeout_s):
         return
-    for one in begun:
+    async for one in broker.turns.share(begun):
         if not one.is_over:
             late = Refuse(ErrorCode.REQUEST_TIMED_OUT, "the leader has not handed it over yet")
             _set_error(results[one.topic.name, one.partition], late)
 
 
-def _answer(results: Results, *, is_for_all: bool) -> ElectLeadersResponse:
+def _answer(results: Results, *, is_for_all: bool) -> Slices[ElectLeadersResponse]:
     topics: dict[str, ReplicaElectionResult] = {}
-    for (name, _), result in results.items():
+    for number, ((name, _), result) in enumerate(results.items(), 1):
+        if number % SLICE_PARTITIONS == 0:
+            yield
         if is_for_all and result.error_code == ErrorCode.ELECTION_NOT_NEEDED:
             continue
         topic = topics.setdefault(name, ReplicaElectionResult(name))

@@ -185,7 +185,7 @@ class PartitionState:
     open_transactions: dict[int, int] = field(default_factory=dict)
     aborted: list[AbortedTransaction] = field(default_factory=list)
     _is_shared: bool = field(default=False, compare=False, repr=False)
-    """A snapshot has the same `producers`: they are copied before they are changed."""
+    """A snapshot has the same dicts and list: they are copied before they are changed."""
     _by_activity: list[_Activity] | None = field(default=None, compare=False, repr=False)
     """A heap with the newest activity of each producer, and older ones; from `PRODUCERS_MAX` on."""
     expiration_ms: int = field(default=PRODUCER_EXPIRATION_MS, compare=False, repr=False)
@@ -208,9 +208,9 @@ class PartitionState:
         self._is_shared = True
         return PartitionState(
             self.producers,
-            self.sinks.copy(),
-            self.open_transactions.copy(),
-            self.aborted[:],
+            self.sinks,
+            self.open_transactions,
+            self.aborted,
             _is_shared=True,
             expiration_ms=self.expiration_ms,
         )
@@ -247,6 +247,8 @@ class PartitionState:
 
     def apply_adopted(self, end: AdoptEnd, created_ms: int) -> None:
         """Batches of a sink were copied; `created_ms` is their segment's."""
+        if self._is_shared:
+            self._own()
         known = self.live_sink(end.sink, created_ms)
         is_same = known is not None and known.batch == end.batch
         self.sinks[end.sink] = Sink(
@@ -292,6 +294,8 @@ class PartitionState:
         for one in expired:
             if isinstance(one, ExpiredSink):
                 if self.sinks.get(one.sink_hash) == one.sink:
+                    if self._is_shared:
+                        self._own()
                     del self.sinks[one.sink_hash]
             elif self.producers.get(one.producer_id) is one.packed:
                 if self._is_shared:
@@ -329,7 +333,9 @@ class PartitionState:
             heappush(heap, entry)
 
     def _own(self) -> None:
-        self.producers = dict(self.producers)
+        """To be called before anything here is changed."""
+        self.producers, self.sinks = dict(self.producers), dict(self.sinks)
+        self.open_transactions, self.aborted = dict(self.open_transactions), list(self.aborted)
         self._is_shared = False
 
     def _is_expired(self, producer_id: int, packed: bytes, created_ms: int) -> bool:

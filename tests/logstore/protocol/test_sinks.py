@@ -3,7 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.formats.partition_state import SINK_EXPIRATION_MS, PartitionState, Sink
+from logstore.formats.partition_state import (
+    SINK_EXPIRATION_MS,
+    ExpiredSink,
+    PartitionState,
+    Sink,
+)
 from logstore.formats.segment import AdoptEnd
 from logstore.formats.staging_keys import BATCH_MAX
 from logstore.protocol.sinks import (
@@ -47,6 +52,17 @@ def test_a_batch_that_is_here_in_part_goes_on_behind_that() -> None:
     assert judge_sink(state, SINK, 7, 4, NOW_MS) is SinkRefusal.OTHER_BATCHES
     assert judge_sink(state, SINK, 8, 1, NOW_MS) is SinkRefusal.UNFINISHED
     assert isinstance(judge_sink(state, SINK, 6, 1, NOW_MS), Sink)
+
+
+def test_a_snapshot_of_the_state_keeps_the_sinks_as_they_were() -> None:
+    state = copied(7, 2, 2)
+    frozen = [state.snapshot()]
+    state.apply_adopted(AdoptEnd(SINK, 8, 1, 3, 110, 119), NOW_MS)
+    frozen.append(state.snapshot())
+    state.drop(ExpiredSink(SINK, one) for one in [*state.sinks.values()])
+
+    assert [one.sinks[SINK].batch for one in frozen] == [7, 8]
+    assert state.sinks == {}
 
 
 def test_a_sink_too_many_is_refused_until_others_have_expired() -> None:
