@@ -44,11 +44,10 @@ async def _change(
     outcomes = await broker.log.runner.run(
         change_placements([(one.topic.topic_id, one.partition, one.decide) for one in wanted])
     )
-    await broker.log.publish(
-        [
-            FeedChange(one.topic.name, one.topic.topic_id, one.partition)
-            for one, outcome in zip(wanted, outcomes, strict=True)
-            if isinstance(outcome, PartitionRow)
-        ]
-    )
+    changes = [
+        FeedChange(one.topic.name, one.topic.topic_id, one.partition)
+        async for one, outcome in broker.turns.share(zip(wanted, outcomes, strict=True))
+        if isinstance(outcome, PartitionRow)
+    ]
+    await broker.log.publish(changes)
     return outcomes
