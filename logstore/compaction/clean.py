@@ -196,7 +196,7 @@ class Cleaning:
             if size_bytes > self._limits.in_memory_bytes:
                 buckets = -(-size_bytes // self._limits.bucket_bytes)
                 groups = list(_by_rows(one.range.units, self._limits.scan_rows))
-            elif self._limits.may_be_at_once(one.range.size_bytes):
+            elif self._is_small(one):
                 at_once_bytes = self._limits.at_once_bytes
             for units in groups:
                 task = ScanTask(
@@ -216,6 +216,12 @@ class Cleaning:
                     one.rewritten = one.found.rewritten
                     rewritten = [unit for unit in one.range.units if unit.index in one.rewritten]
                     one.replace(rewritten, result)
+
+    def _is_small(self, one: _Partition) -> bool:
+        """Whether one task reads and writes it: it is what a task of a merge may read, too."""
+        size_bytes = one.range.size_bytes
+        task_bytes = self._session.options.task_bytes
+        return size_bytes <= task_bytes and self._limits.may_be_at_once(size_bytes)
 
     def _decide(self, partitions: Sequence[_Partition]) -> None:
         """Buckets that scans left; the first undecodable batch is known by now."""

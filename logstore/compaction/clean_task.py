@@ -134,8 +134,8 @@ class _Work:
     def decide_bucket(self, task: DecideTask) -> None:
         import pyarrow as pa
 
-        rows = pa.concat_tables([self._read(piece) for piece in task.pieces])
-        self._take(decide(rows, task.horizon))
+        # No name for the rows: `decide` lets go of the pieces when it has joined them.
+        self._take(decide(pa.concat_tables(map(self._read, task.pieces)), task.horizon))
 
     def rewrite(self, task: RewriteTask) -> None:
         """Write files without the rows that a scan and decisions found dead.
