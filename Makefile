@@ -24,6 +24,7 @@ MEMBERS ?= 50
 DRIVERS ?= 8
 PARTITIONS ?= 200
 MEGABYTES ?= 2048
+STEPS ?= out,in,out,kill
 
 # Python compiles each module once, into a folder that `make clean` removes, also where the environment
 # says not to: the tests start thousands of processes.
@@ -105,8 +106,9 @@ mixed: $(STAMP) ## brokers of this version and of the release before, rolled for
 	@ROUNDS=$(or $(ROUNDS),5) PARTITIONS=$(or $(PARTITIONS),24) RATE=$(or $(RATE),1000) SEED=$(SEED) \
 	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_mixed_versions.py
 
-scaling: $(STAMP) ## equal processes, 3 -> 6 -> 3 -> 6 -> 3 under load, stopped and killed: STEPS=out,in,out,kill RATE=2000 SEED=0
-	@STEPS=$(or $(STEPS),out,in,out,kill) RATE=$(or $(RATE),2000) SEED=$(SEED) \
+scaling: $(STAMP) ## equal processes, 3 -> 6 -> 3 -> 6 -> 3 under load, stopped and killed: STEPS=out,in,out,kill RATE=2000 SEED=0; BUCKET=1 for a bucket
+	@STEPS=$(STEPS) RATE=$(or $(RATE),2000) SEED=$(SEED) \
+	  $(if $(BUCKET),BUCKET=1) \
 	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_scaling.py
 
 kills-s3: $(STAMP) ## brokers killed with the log in a bucket behind faults: MINUTES=30 LIFE=60 (seconds) SEED=0
