@@ -85,6 +85,8 @@ async def _begin(
 
     wanted: list[PlacementChange] = []
     async for name, number in broker.turns.share(_asked(broker, request)):
+        if (name, number) in results:
+            continue
         result = results[name, number] = PartitionResult(number)
         try:
             topic = find_partition(broker, name, number)
