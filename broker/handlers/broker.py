@@ -199,7 +199,12 @@ class Broker:
 
     def start(self, call: Call, work: Work, turn: asyncio.Semaphore | None) -> None:
         """As `Services.start` says."""
-        self.tasks.create_task(self._run(call, work, turn))
+        running = self._run(call, work, turn)
+        try:
+            self.tasks.create_task(running)
+        except RuntimeError:  # a task has failed, the others are cancelled, and connections end
+            running.close()
+            call.fail("the broker is about to start again")
 
     async def _run(self, call: Call, work: Work, turn: asyncio.Semaphore | None) -> None:
         try:

@@ -218,25 +218,31 @@ class Deleter(Client):
                 self.forget(partition)
 
     async def _delete(self, partition: Partition, share: float) -> None:
+        offset = int(self.world.history.acked_end(partition) * share)
+        if offset > self.world.history.start_asked(partition):
+            await self.delete_below(MAIN, partition, offset)
+
+    async def delete_below(self, name: str, partition: Partition, offset: int) -> bool:
+        """Whether it was answered that they are deleted."""
         history = self.world.history
-        offset = int(history.acked_end(partition) * share)
         found = await self.leader_of(partition)
-        if found is None or offset <= history.start_asked(partition):
-            return
+        if found is None:
+            return False
         history.ask_log_start(partition, offset)
         wanted = [DeleteRecordsPartition(partition.number, offset)]
-        request = DeleteRecordsRequest([DeleteRecordsTopic(MAIN, wanted)], 10_000)
+        request = DeleteRecordsRequest([DeleteRecordsTopic(name, wanted)], 10_000)
         answer = await self.ask(found[0], DELETE_RECORDS, 2, request, TIMEOUT_S)
         if answer is None:
-            return
+            return False
         one = answer.topics[0].partitions[0]
         if one.error_code:
             self.forget(partition)
             if one.error_code != ErrorCode.OFFSET_OUT_OF_RANGE or self.world.leases_hold:
                 judge_code(self.world, one.error_code, "delete records")
-            return
+            return False
         history.ack_log_start(partition, one.low_watermark)
         self.world.seen["records deleted"] += 1
+        return True
 
     async def _raise_log_start(self, partition: Partition, share: float) -> None:
         history = self.world.history

@@ -1,5 +1,6 @@
 """Large frames are decoded in a thread, in order with the others; their items are bounded."""
 
+import asyncio
 import logging
 import struct
 import threading
@@ -7,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from broker.handlers.broker import Broker
 from broker.handlers.dispatch import AT_ONCE_BYTES_MAX, PRODUCE_AT_ONCE_MAX
-from logstore.errors import LogstoreError
+from broker.network.call import Call
+from logstore.errors import LogstoreError, Unavailable
+from logstore.ports.clock import SystemClock
 from logstore.wire.framing.apis import Api, decode_response_header, encode_request_frame
 from logstore.wire.framing.item_limit import ItemLimit
 from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -135,3 +139,50 @@ def test_a_client_that_would_authenticate_is_hung_up_on(
     client.send_raw(struct.pack(">i", len(header + body)) + header + body)
     with pytest.raises(LogstoreError):
         client.read_frame()
+
+
+class RefusedPeer:
+    """A connection as a call sees it, which keeps why it was refused."""
+
+    def __init__(self) -> None:
+        self.active_s = 0.0
+        self.refusals: list[str] = []
+
+    def refuse(self, why: str) -> None:
+        self.refusals.append(why)
+
+
+def test_a_request_that_needs_the_store_when_a_task_of_the_broker_has_failed_is_refused(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What holds requests wakes them while the others are cancelled, before connections end."""
+    peer: Any = RefusedPeer()
+
+    async def work() -> None:
+        raise AssertionError("begun by a broker that has failed")
+
+    async def fail() -> None:
+        raise Unavailable("a task of the broker")
+
+    async def wake(broker: Broker) -> None:
+        try:
+            await SystemClock().sleep_s(30)
+        finally:
+            broker.start(Call(peer, APIS[METADATA], 1, 1, "me"), work, None)
+
+    async def play() -> None:
+        broker = running.broker
+        own = broker.tasks
+        try:
+            async with asyncio.TaskGroup() as broker.tasks:
+                broker.tasks.create_task(wake(broker))
+                broker.tasks.create_task(fail())
+        except* Unavailable:
+            pass
+        finally:
+            broker.tasks = own
+
+    running.wait_for(play())
+    (why,) = peer.refusals
+    assert "about to start again" in why
+    assert not caplog.records

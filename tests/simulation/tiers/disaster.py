@@ -15,15 +15,18 @@ from logstore.formats.topic_record import TOPICS, decode_record
 from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.restore.run import restore
 from logstore.restore.taking_back import ThreadedTrash
+from logstore.testing.audit import audit
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process
 from logstore.testing.simulated_rows import at_once
+from tests.simulation.admins import Deleter
 from tests.simulation.harms import start_all
+from tests.simulation.story import until_true
 from tests.simulation.tiers.collector import Collector
 from tests.simulation.tiers.ended import until_ended
 from tests.simulation.tiers.fsck import Fsck
-from tests.simulation.tiers.tables import open_tables
+from tests.simulation.tiers.tables import open_tables, read_tables
 from tests.simulation.tiers.world import OUTSIDE, TierWorld
 from tests.simulation.world import is_gone
 
@@ -72,6 +75,24 @@ async def lose_registry(world: TierWorld) -> None:
     world.is_rolled_back = world.is_stopped = False
     await Fsck(world).check()
     await start_all(world)
+
+
+async def delete_again(world: TierWorld) -> None:
+    """Records that were deleted, which rows alone said: where some are gone from both tiers, and
+    reading them fails, the operator deletes them again (docs/operations/restore.md).
+    """
+    tables, deleter = read_tables(world.objects), Deleter(world)
+    found = audit(world.objects, world.rows, tables.ends)
+    for partition, log_start in found.log_starts.items():
+        both = (*tables.records.get(partition, ()), *found.records[partition])
+        there = {record.offset for record in both}
+        name, _ = world.live_topics.get(partition.topic_id, ("", 0))
+        asked = min(world.history.start_asked(partition), found.ends[partition])
+        if name and not there.issuperset(range(log_start, asked)):
+            delete = partial(deleter.delete_below, name, partition, asked)
+            if not await until_true(world, delete):
+                world.violate(f"liveness: what was deleted cannot be deleted again {partition}")
+            world.seen["deleted again after a restore"] += 1
 
 
 def kill_all(world: TierWorld) -> None:

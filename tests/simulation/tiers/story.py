@@ -16,7 +16,7 @@ from tests.simulation.story import create_main, heal, producers_of
 from tests.simulation.tiers.clock_setter import Clocks
 from tests.simulation.tiers.collector import Collector
 from tests.simulation.tiers.compaction import Scheduler, compact_all
-from tests.simulation.tiers.disaster import Copies, lose_registry
+from tests.simulation.tiers.disaster import Copies, delete_again, lose_registry
 from tests.simulation.tiers.fsck import Fsck
 from tests.simulation.tiers.owner import Owner
 from tests.simulation.tiers.plan import TierPlan, draw_tier_plans
@@ -79,6 +79,8 @@ async def _tell(world: TierWorld) -> None:
             await lose_registry(world)
             await do_harm(world)
         await heal(world, producers)
+    if world.disasters:
+        await delete_again(world)
     await _read_everything(world)
     for stream in streams:
         await stream.finish()
