@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
+from logstore.formats.broker_row import BROKER, BrokerRow
+from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
+from logstore.formats.keys import chain_prefix, segment_key
 from logstore.objects.memory import MemoryObjects
 from logstore.protocol.checks import ProblemKind
 from logstore.registry.memory import MemoryRows
@@ -79,6 +82,7 @@ def _checked(world: TierWorld, stored: Stored) -> list[str]:
         found = world.audit()
         history.check_end(found.records, found.log_starts, found.begins, all_was_read=False)
         mine = [*found.violations, *world.violations[len(kept) :], *history.violations[before:]]
+        mine += _committed_and_gone(stored)
         for topic_id in world.live_topics:
             if not history.is_deleted(topic_id):
                 mine += [
@@ -94,6 +98,20 @@ def _checked(world: TierWorld, stored: Stored) -> list[str]:
         del history.violations[before:]
         world.seen = seen
     return mine
+
+
+def _committed_and_gone(stored: Stored) -> list[str]:
+    """Segments that a broker had committed by its last heartbeat: of records or not."""
+    rows, gone = stored.rows.copy(), []
+    for (pk, _), row in rows.items():
+        if pk == BROKER:
+            said = BrokerRow.of(row)
+            chain = rows.get((CHAIN, chain_sk(said.epoch)))
+            trim = 0 if chain is None else ChainRow.of(chain).trim
+            there = {info.key for info in stored.objects.list(chain_prefix(said.epoch))}
+            keys = (segment_key(said.epoch, seq) for seq in range(trim, said.committed_end))
+            gone += [f"a committed segment is gone: {key}" for key in keys if key not in there]
+    return gone
 
 
 Harm = Callable[[TierWorld, Stored, random.Random], str]
