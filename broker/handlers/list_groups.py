@@ -10,7 +10,7 @@ from broker.answers.services import Services
 from broker.groups.decisions.describe import CLASSIC, list_filter
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
-from logstore.slices import Slices
+from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_groups import (
     ListedGroup,
@@ -28,6 +28,9 @@ def handle(broker: Services, call: Call, request: ListGroupsRequest) -> None:
 
 def _answer(broker: Services, call: Call, request: ListGroupsRequest) -> Slices[None]:
     """A group that comes or goes between two slices may be listed or not."""
+    is_listed = yield from list_filter(request.states_filter or (), request.types_filter or ())
+    yield from emptied(request.states_filter)
+    yield from emptied(request.types_filter)
     if broker.groups.is_loading:
         call.answer(ListGroupsResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []))
         return
@@ -40,7 +43,6 @@ def _answer(broker: Services, call: Call, request: ListGroupsRequest) -> Slices[
     ]
     yield
     response = ListGroupsResponse()
-    is_listed = list_filter(request.states_filter or (), request.types_filter or ())
     for group in groups:
         if is_listed(group) and (
             sees_all or broker.allows(call, Operation.DESCRIBE, ResourceKind.GROUP, group.group_id)

@@ -1,11 +1,12 @@
 """Old offsets go, but never those of a group that is alive; groups go with their last offset."""
 
 from broker.groups.decisions.deletion import delete_group
-from broker.groups.decisions.describe import describe, list_filter
+from broker.groups.decisions.describe import SLICE_NAMES, describe, list_filter
 from broker.groups.decisions.formats import GroupKey
-from broker.groups.decisions.group import Phase
+from broker.groups.decisions.group import Group, Phase
 from broker.groups.decisions.offset_expiry import expired
 from broker.groups.decisions.offsets import OffsetCommit, commit
+from logstore.slices import finish
 from logstore.wire.errors import ErrorCode
 from tests.broker.groups.decisions.test_offsets import SUBSCRIBED
 from tests.broker.groups.played import GROUP, SESSION_MS, Play
@@ -133,7 +134,16 @@ def test_groups_are_listed_by_state_and_type() -> None:
     play.form(None)
     groups = [play.group]
 
-    assert list(filter(list_filter((), ()), groups)) == groups
-    assert list(filter(list_filter(["stable"], ["Classic"]), groups)) == groups
-    assert list(filter(list_filter(["Empty"], ()), groups)) == []
-    assert list(filter(list_filter((), ["consumer"]), groups)) == []
+    def listed(states: list[str], types: list[str]) -> list[Group]:
+        return list(filter(finish(list_filter(states, types)), groups))
+
+    assert listed([], []) == groups
+    assert listed(["stable"], ["Classic"]) == groups
+    assert listed(["unknown", "STABLE"], ["consumer", "classic"]) == groups
+    assert listed(["Empty"], []) == listed([], ["consumer"]) == listed(["unknown"], []) == []
+
+
+def test_states_and_types_to_list_are_looked_at_in_slices() -> None:
+    names = [f"s{number}" for number in range(3 * SLICE_NAMES)]
+
+    assert sum(1 for _ in list_filter(names, [])) == sum(1 for _ in list_filter([], names)) == 3
