@@ -5,7 +5,8 @@
 
 A run of items is cut out of a response that has these items alone, as `answers.item_frames` does
 with single items: between the count, which is the first byte that differs, and the tail. An item
-with more items below it than go in one slice is taken apart in the same way.
+with more items below it than go in one slice is taken apart in the same way. Items that are encoded
+are let go of: to free 50,000 of them at the end took 10 to 20 ms.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ def nested_frame(
     path: Sequence[str],
     slice_items: int = SLICE_ITEMS,
 ) -> Slices[list[Buffer]]:
-    """The whole frame, its size included. `response` must not be used by others between slices.
+    """The whole frame, its size included. Nothing else may use `response`: its arrays are emptied.
 
     Raises `Invalid` for a value that the version cannot carry.
     """
@@ -82,7 +83,7 @@ def _runs(
             yield from _runs(lambda run=run: cut(run), run[0], rest, is_flexible, slice_items)  # type: ignore[misc]
         else:
             yield cut(run)
-    setattr(owner, field, items)
+    setattr(owner, field, items)  # which are all taken
     yield tail
 
 
@@ -107,11 +108,16 @@ def _split(
     return count_end - len(_count(0, is_flexible)), empty[count_end:]
 
 
-def _grouped(items: Sequence[Any], rest: Sequence[str], slice_items: int) -> Iterator[list[Any]]:
-    """Neighbours together, up to `slice_items` with all below them; larger ones alone."""
+def _grouped(items: list[Any], rest: Sequence[str], slice_items: int) -> Iterator[list[Any]]:
+    """Neighbours together, up to `slice_items` with all below them; larger ones alone.
+
+    Takes them out of `items`.
+    """
     run: list[Any] = []
     total = 0
-    for item in items:
+    items.reverse()
+    while items:
+        item = items.pop()
         count = 1 + item_count(item, rest, slice_items)
         if run and total + count > slice_items:
             yield run

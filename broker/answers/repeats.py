@@ -7,7 +7,7 @@ group's offsets, each time.
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from logstore.slices import Slices
 
@@ -45,14 +45,13 @@ def merge_topics(topics: Iterable[tuple[str, Iterable[int]]]) -> Slices[dict[str
 
     Example: `[("t", [1, 1]), ("t", [2])]` is `{"t": [1, 2]}`.
     """
-    merged: _Partitions[str] = {}
+    merged: dict[str, Any] = {}
     yield from _merge_into(merged, topics)
-    result: dict[str, list[int]] = {}
     for number, (name, known) in enumerate(merged.items(), 1):
-        result[name] = list(known)
+        merged[name] = list(known)  # in its place, so that few are freed at a time
         if number % SLICE_TOPICS == 0:
             yield
-    return result
+    return merged
 
 
 def merge_groups(groups: Iterable[tuple[str, AskedTopics]]) -> Slices[list[tuple[str, Topics]]]:

@@ -20,7 +20,7 @@ from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.protocol.active_producers import ActiveProducer
 from logstore.protocol.topics import BadTopicName, check_topic_name
-from logstore.slices import Slices
+from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -60,6 +60,8 @@ def _answer(
             yield
     if fence_check is None and not broker.log.has_read_lease:
         return False
+    yield from emptied(merged)
+    yield from emptied(request.topics)
     yield from answer_nested(call, response, ("topics", "partitions", "active_producers"))
     return True
 

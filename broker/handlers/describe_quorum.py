@@ -16,7 +16,7 @@ from broker.answers.shown_quorum import (
 )
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from logstore.slices import Slices
+from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -51,13 +51,16 @@ def _refuse_each(call: Call, request: DescribeQuorumRequest) -> Slices[None]:
     asked = (
         (one.topic_name, (p.partition_index for p in one.partitions)) for one in request.topics
     )
-    for name, numbers in (yield from merge_topics(asked)).items():
+    merged = yield from merge_topics(asked)
+    for name, numbers in merged.items():
         answer = ResponseTopicData(name)
         response.topics.append(answer)
         yield
         for number in numbers:
             answer.partitions.append(ResponsePartitionData(number, unknown))
             yield
+    yield from emptied(merged)
+    yield from emptied(request.topics)
     yield from answer_nested(call, response, ("topics", "partitions"))
 
 

@@ -9,7 +9,7 @@ from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from logstore.slices import Slices
+from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -38,4 +38,6 @@ def _answer(
             code, why = ErrorCode.DUPLICATE_RESOURCE, f"a user is named twice: user={name}"
         response.results.append(DescribeUserScramCredentialsResult(name, code, why))
         yield
+    yield from emptied(often)
+    yield from emptied(request.users)
     yield from answer_nested(call, response, ("results",))

@@ -160,22 +160,21 @@ class _OffsetFetch:
             response = OffsetFetchResponse(0, groups=groups)
             path = ("groups", "topics", "partitions")
         call.say_throttle(response)
+        call.note_errors(response)
         head = (call.correlation_id, call.api, call.version)
         buffers = yield from nested_frame(*head, response, path)
-        call.note_errors(response)
         self._leave(lambda: call.answer_bytes(buffers))
-        yield from self._free(response, groups)
+        yield from self._free()
 
-    def _free(
-        self, response: OffsetFetchResponse, groups: list[OffsetFetchResponseGroup]
-    ) -> Slices[None]:
-        for number, (group, (_, topics)) in enumerate(zip(groups, self._asked, strict=True), 1):
-            yield from emptied(group.topics)
+    def _free(self) -> Slices[None]:
+        freed = zip(self._groups, self._asked, strict=True)
+        for number, (group, (_, topics)) in enumerate(freed, 1):
+            yield from emptied(None if group is None else group.topics)
             yield from emptied(topics)
             if number % SLICE_PARTITIONS == 0:
                 yield
-        for owned in (response.topics, response.groups, groups, self._groups, self._asked):
-            yield from emptied(owned)
+        yield from emptied(self._groups)
+        yield from emptied(self._asked)
 
     def _leave(self, answer: Callable[[], None]) -> None:
         answer_read(self._broker, self._call, answer, was_fenced=self._was_fenced)
