@@ -3,13 +3,18 @@
     frame     size int32 | size bytes, the first two of which are the API key
 
 Small frames arrive in a scratch buffer, many at once, and are handed out as views of it. A larger
-one gets a buffer of its own, which bytes are received into directly. That buffer grows fourfold
-with the bytes that have arrived: a peer that announces 100 MiB and sends ten bytes costs
+one gets a buffer of its own, which bytes are received into directly. Room in that buffer grows
+fourfold with the bytes that have arrived: a peer that announces 100 MiB and sends ten bytes costs
 `FIRST_BYTES`, and one that sent half of them costs no more than the whole. Part of a small frame is
 kept in as many bytes, so that a scratch buffer is held only while it is used.
 
-Memory that was never touched costs more than copying, so buffers are kept and used again. Nothing
-here reads a socket: `Connection` does.
+    room up to 8 MiB    a larger buffer is taken, and the bytes are copied: 4 ms at most
+    then                a mapping of the whole frame, which takes memory as bytes arrive; its room
+                        grows without a copy, which held the event loop for 20 ms
+
+Memory that was never touched costs more than copying, so small buffers are kept and used again. A
+mapping is not: the next frame would hold what it has touched, with little room. Nothing here reads
+a socket: `Connection` does.
 """
 
 from collections.abc import Callable
@@ -24,6 +29,8 @@ FIRST_BYTES = 16 * 1024
 GROWTH = 4
 MAPPED_BYTES = 1024 * 1024
 """Smaller buffers are of the heap."""
+COPIED_BYTES_MAX = 8 * 1024 * 1024
+"""A frame with more room is mapped whole."""
 KEPT_BYTES_MAX = 64 * 1024 * 1024
 PRODUCE_KEY = 0
 
@@ -55,7 +62,7 @@ class BufferPool:
 
     def give_back(self, buffer: memoryview) -> None:
         size = len(buffer)
-        if self.kept_bytes + size <= self._kept_bytes_max:
+        if size <= COPIED_BYTES_MAX and self.kept_bytes + size <= self._kept_bytes_max:
             self.kept_bytes += size
             self._free.setdefault(size, []).append(buffer)
 
@@ -88,6 +95,7 @@ class Inbox:
         "_pool",
         "_produce_bytes_max",
         "_received",
+        "_room",
         "_scratch",
         "_start",
         "_used_up",
@@ -102,7 +110,7 @@ class Inbox:
         frame_bytes_max: int,
         changed: Callable[[int], None],
     ) -> None:
-        """`changed` is called with the bytes by which the buffer of a large frame has grown."""
+        """`changed` is called with the bytes by which the room of a large frame has grown."""
         self.arrived_bytes = 0
         """Of large frames, ever."""
         self._pool = pool
@@ -112,7 +120,7 @@ class Inbox:
         self._scratch: memoryview | None = None
         self._start = self._end = 0
         self._large: memoryview | None = None
-        self._large_size = self._received = 0
+        self._large_size = self._received = self._room = 0
         self._used_up = False
         self._parked = b""
 
@@ -124,35 +132,40 @@ class Inbox:
 
     @property
     def unfinished_bytes(self) -> int:
-        """The size of the buffer of a large frame that has not all arrived, else 0."""
+        """The room that a large frame has that has not all arrived, else 0."""
         if self._large is None or self._received >= self._large_size:
             return 0
-        return len(self._large)
+        return self._room
 
     @property
     def growth_bytes(self) -> int:
         """How much `grow` takes; 0: `buffer` has room, or the frame is complete."""
-        large = self._large
-        if large is None or self._received < len(large) or self._received >= self._large_size:
+        if self._large is None or self._received < self._room:
             return 0
-        return min(GROWTH * len(large), self._large_size) - len(large)
+        return max(0, min(GROWTH * self._room, self._large_size) - self._room)
 
     def grow(self) -> None:
-        """Make the buffer of the large frame as large as its next bytes need."""
-        old = self._large
+        """Make room for the next bytes of the large frame."""
+        old, before = self._large, self._room
         assert old is not None
-        self._large = large = self._pool.take(min(GROWTH * len(old), self._large_size))
-        large[: len(old)] = old
-        self._pool.give_back(old)
-        self._changed(len(large) - len(old))
+        room = min(GROWTH * before, self._large_size)
+        if room > len(old):
+            is_whole = room > COPIED_BYTES_MAX
+            large = memoryview(_mapped(self._large_size)) if is_whole else self._pool.take(room)
+            large[:before] = old[:before]
+            self._large = large
+            self._pool.give_back(old)
+            room = room if is_whole else len(large)
+        self._room = room
+        self._changed(room - before)
 
     def buffer(self) -> memoryview:
         """Where to receive the next bytes; never empty."""
         self._drop_used()
         if self._large is not None:
-            if self._received == len(self._large):
+            if self._received == self._room:
                 self.grow()
-            return self._large[self._received : self._large_size]
+            return self._large[self._received : min(self._room, self._large_size)]
         scratch = self._scratch
         if scratch is None:
             scratch = self._take_scratch()
@@ -238,12 +251,13 @@ class Inbox:
         at = self._start + _SIZE.size
         count = min(size, self._end - at)
         self._large = self._pool.take(min(size, max(FIRST_BYTES, count)))
+        self._room = len(self._large)
         self._large_size = size
         self._large[:count] = self._scratch[at : at + count]
         self._received = count
         self.arrived_bytes += count
         self._start = at + count
-        self._changed(len(self._large))
+        self._changed(self._room)
         if count < size:
             self.rest()
         return self.next()
@@ -257,4 +271,4 @@ class Inbox:
     def _give_large_back(self, large: memoryview) -> None:
         self._large = None
         self._pool.give_back(large)
-        self._changed(-len(large))
+        self._changed(-self._room)

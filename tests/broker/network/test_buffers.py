@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.network.buffers import (
+    COPIED_BYTES_MAX,
     FIRST_BYTES,
     SCRATCH_BYTES,
     SMALL_FRAME_BYTES,
@@ -174,15 +175,47 @@ def test_a_pool_keeps_no_more_than_it_may() -> None:
     assert pool.take(SCRATCH_BYTES - 5) is first
 
 
-def test_a_large_buffer_takes_memory_as_its_bytes_arrive() -> None:
+def test_a_large_frame_takes_memory_as_its_bytes_arrive() -> None:
     pool = BufferPool()
+    box = inbox(pool)
     before = resident_bytes()
-    large = pool.take(64 * MiB)
-    assert resident_bytes() - before < 16 * MiB
-    large[: 32 * MiB] = bytes(32 * MiB)
-    assert resident_bytes() - before >= 32 * MiB
-    pool.give_back(large)
-    assert pool.take(64 * MiB) is large
+    feed(box, (100 * MiB).to_bytes(4, "big") + PRODUCE)
+    for _ in range(10 * 16):
+        feed(box, bytes(MiB // 16))
+    assert resident_bytes() - before < 32 * MiB
+    for _ in range(40 * 16):
+        feed(box, bytes(MiB // 16))
+    assert resident_bytes() - before >= 50 * MiB
+    box.close()
+    assert resident_bytes() - before < 32 * MiB
+
+
+def test_bytes_of_a_large_frame_are_copied_while_they_are_few() -> None:
+    body, chunk = PRODUCE + bytes(50 * MiB), 64 * 1024
+    stream = memoryview(framed(body))
+    box, frames, copied = inbox(), list[bytes](), list[int]()
+    where: object = None
+    for at in range(0, len(stream), chunk):
+        if (now := box.buffer().obj) is not where:
+            copied.append(box.arrived_bytes)
+            where = now
+        frames += feed(box, bytes(stream[at : at + chunk]))
+
+    assert frames == [body]
+    assert max(copied) <= COPIED_BYTES_MAX
+    assert len(copied) > 3
+
+
+def test_the_memory_of_a_frame_that_was_mapped_is_not_used_for_another() -> None:
+    """A peer that sends a little of a frame as large would hold all of it."""
+    pool = BufferPool()
+    box = inbox(pool)
+
+    for size in (COPIED_BYTES_MAX + 1, 40 * MiB):
+        assert len(feed(box, framed(PRODUCE + bytes(size)))) == 1
+        box.rest()
+
+    assert pool.kept_bytes <= 2 * COPIED_BYTES_MAX
 
 
 def resident_bytes() -> int:
