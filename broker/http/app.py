@@ -7,12 +7,13 @@ from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.handlers.broker import Broker
 from broker.http.console import Console
-from broker.http.health import why_not_healthy, why_not_ready
+from broker.http.health import ServingStatus, why_not_healthy, why_not_ready
 from broker.http.loop_lag import LoopLag
 from broker.http.observe import Observer
-from broker.http.observed import Observed, serving_status_of
+from broker.http.observed import Observed, serving_status, state_of
 from broker.http.scrape import Scrape
 from broker.http.server import Answer, HttpPage, HttpServer
+from broker.http.stepped import Stepped
 from broker.network.listeners import Listener
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.trim_task import Trimming
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 class HttpApp:
     def __init__(self, settings: BrokerSettings, compaction: CompactionCounts) -> None:
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._watched: Observed | None = None
         self._loop_lag = LoopLag(loop)
         version = installed_version()
@@ -68,10 +69,16 @@ class HttpApp:
         self._server.close()
 
     def _healthz(self, answer: Answer) -> None:
-        trouble = why_not_healthy(serving_status_of(self._watched))
+        trouble = why_not_healthy(state_of(self._watched))
         answer(HttpPage(503, f"{trouble}\n".encode()) if trouble else HttpPage(200, b"healthy\n"))
 
     def _readyz(self, answer: Answer) -> None:
-        reasons = why_not_ready(serving_status_of(self._watched))
-        lines = "".join(f"{reason}\n" for reason in reasons)
-        answer(HttpPage(503, lines.encode()) if reasons else HttpPage(200, b"ready\n"))
+        def done(status: ServingStatus) -> None:
+            lines = "".join(f"{reason}\n" for reason in why_not_ready(status))
+            answer(HttpPage(503, lines.encode()) if lines else HttpPage(200, b"ready\n"))
+
+        def failed(error: Exception) -> None:
+            logger.error("readiness cannot be looked at", exc_info=error)
+            answer(HttpPage(500, b"fault in the broker\n"))
+
+        Stepped(self._loop, serving_status(self._watched), done, failed).step()

@@ -8,7 +8,7 @@ from collections import Counter
 
 from broker.http.health import why_not_ready
 from broker.http.json_page import Document, MakingDocument
-from broker.http.observed import Observed, serving_status_of
+from broker.http.observed import AT_ONCE, Observed, serving_status
 from logstore.histogram import Histogram
 
 BROKERS_MAX = 500
@@ -17,7 +17,7 @@ BROKERS_MAX = 500
 
 def cluster_document(watched: Observed | None, version: str, at_s: float) -> MakingDocument:
     """`at_s`: a clock that only rises, in seconds."""
-    status = serving_status_of(watched)
+    status = yield from serving_status(watched)
     reasons = why_not_ready(status)
     about: dict[str, object] = {
         "version": version,
@@ -35,12 +35,13 @@ def cluster_document(watched: Observed | None, version: str, at_s: float) -> Mak
     partitions = leaderless = unreplicated = 0
     for topic in list(log.topics.values()):
         partitions += topic.partition_count
-        for row in topic.rows:
+        for number, row in enumerate(topic.rows):
+            if number % AT_ONCE == 0:
+                yield
             led[row.broker] += 1
             if row.broker not in alive:
                 leaderless += 1
                 unreplicated += alive.isdisjoint(row.replicas)
-        yield
     groups = watched.broker.groups
     return {
         "broker": about,

@@ -97,7 +97,7 @@ class Console:
             self._page(partial(partitions_document, topic), page, answer)
 
     def _make(self, making: MakingDocument, answer: Answer) -> None:
-        JsonPage(self._loop, making, answer).step()
+        JsonPage(self._loop, making, answer).begin()
 
 
 def page_number(text: str) -> int | None:

@@ -13,8 +13,8 @@ from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.group import Group
 from broker.groups.decisions.offsets import find
 from broker.http.json_page import Document, MakingDocument
-from broker.http.observed import Observed, end_of
-from broker.http.topics_json import AT_ONCE, pages_of
+from broker.http.observed import AT_ONCE, Observed, end_of
+from broker.http.topics_json import pages_of
 from logstore.epoch.log import Log
 
 GROUPS_A_PAGE = 100

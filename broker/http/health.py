@@ -57,9 +57,9 @@ class Patience:
         return sum(1 for since_s in self._since_s.values() if now_s - since_s > UNLED_MAX_S)
 
 
-def why_not_healthy(status: ServingStatus) -> str:
+def why_not_healthy(state: State) -> str:
     """Empty when it is."""
-    return "fenced: another broker took over" if status.state is State.FENCED else ""
+    return "fenced: another broker took over" if state is State.FENCED else ""
 
 
 def why_not_ready(status: ServingStatus) -> list[str]:

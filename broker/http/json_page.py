@@ -6,18 +6,19 @@ A document is a generator: it yields where others may go on, and returns what is
 import asyncio
 import json
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
-from broker.http.scrape import STEP_S
 from broker.http.server import Answer, HttpPage
+from broker.http.stepped import Stepped
+from logstore.slices import Slices
 
 JSON = "application/json; charset=utf-8"
 
 logger = logging.getLogger(__name__)
 
 Document = Mapping[str, object]
-MakingDocument = Generator[None, None, Document]
+MakingDocument = Slices[Document]
 
 
 class JsonPage:
@@ -30,18 +31,12 @@ class JsonPage:
         self._making = making
         self._answer = answer
 
-    def step(self) -> None:
-        end_s = self._loop.time() + STEP_S
-        try:
-            while self._loop.time() <= end_s:
-                next(self._making)
-        except StopIteration as stop:
-            encoding = self._loop.run_in_executor(None, encode_document, stop.value)
-            encoding.add_done_callback(self._encoded)
-        except Exception as error:  # noqa: BLE001 - logged, and ends one page
-            self._end_badly(error)
-        else:
-            self._loop.call_soon(self.step)
+    def begin(self) -> None:
+        Stepped(self._loop, self._making, self._encode, self._end_badly).step()
+
+    def _encode(self, document: Document) -> None:
+        encoding = self._loop.run_in_executor(None, encode_document, document)
+        encoding.add_done_callback(self._encoded)
 
     def _encoded(self, done: "asyncio.Future[bytes]") -> None:
         if done.cancelled():

@@ -1,14 +1,15 @@
 """Reads a broker's counters as they are, in chunks. No counter exists for it alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import fields
+from typing import TypeVar
 
 from broker.groups.coordinator import RebalanceReason
 from broker.http import catalogue as m
 from broker.http.health import ServingStatus, State, why_not_ready
 from broker.http.label_names import OTHER, ShownNames
 from broker.http.observe_groups import GroupReading
-from broker.http.observed import Observed, serving_status_of
+from broker.http.observed import AT_ONCE, Observed, serving_status
 from broker.http.reading import Reading
 from broker.http.table_waits import TableWaits
 from broker.network.clients import Clients
@@ -19,7 +20,10 @@ from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition
 from logstore.histogram import Histogram
 from logstore.reading.history import History
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
+
+T = TypeVar("T")
 
 CONTROLLER_FAILURES = "failures"
 """The field of the controller's counts that is not an action."""
@@ -44,7 +48,7 @@ class Observer:
         self._table_waits = TableWaits()
 
     def read(self, watched: Observed | None) -> Iterator[Sequence[Reading]]:
-        status = serving_status_of(watched)
+        status = yield from _chunks(serving_status(watched))
         yield [
             _one(m.BUILD, 1, self._version),
             *(_one(m.STATE, status.state is state, state) for state in State),
@@ -93,7 +97,10 @@ class Observer:
         for topic in list(log.topics.values()):
             ends = watched.trimming.table_ends(topic.topic_id)
             name = self._topics.label(topic.name)
-            for number, leader in topic.leaders.items() if ends else ():
+            led_here = list(topic.leaders.items()) if ends else []
+            for count, (number, leader) in enumerate(led_here, 1):
+                if count % AT_ONCE == 0:
+                    yield ()
                 end, table_end = leader.high_watermark, max(ends.get(number, 0), leader.log_start)
                 key = TopicPartition(topic.topic_id, number)
                 waited_s = waits.add(key, table_end, end, now_s)
@@ -103,6 +110,17 @@ class Observer:
         waits.finish()
         yield [_one(m.TABLE_WAIT_SECONDS, value, name) for name, value in seconds.items()]
         yield [_one(m.TABLE_WAIT_OFFSETS, value, name) for name, value in offsets.items()]
+
+
+def _chunks(slices: Slices[T]) -> Generator[Sequence[Reading], None, T]:
+    """Chunks without a reading."""
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        yield ()
 
 
 def _one(metric: m.Metric, value: float | Histogram, *labels: str) -> Reading:

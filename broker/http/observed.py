@@ -11,7 +11,11 @@ from broker.upkeep.trim_task import Trimming
 from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.metered import StoreCounts
+from logstore.slices import Slices
 from logstore.wiring.open import PortTimes
+
+AT_ONCE = 256
+"""Partitions that are looked at without a pause: some 0.5 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,27 +31,34 @@ class Observed:
     patience: Patience = field(default_factory=Patience)
 
 
-def serving_status_of(watched: Observed | None) -> ServingStatus:
-    """None: no epoch has begun, or accepted, yet."""
+def serving_status(watched: Observed | None) -> Slices[ServingStatus]:
+    """A slice is `AT_ONCE` partitions; each is counted as it is in its slice.
+
+    None: no epoch has begun, or accepted, yet.
+    """
     if watched is None:
         return ServingStatus(state=State.STARTING)
     log = watched.broker.log
     epoch, named, led = log.epoch, 0, 0
     unled: set[TopicPartition] = set()
-    for topic in log.topics.values():  # one loop: it is run for each probe, over every partition
-        serving = {
-            number
-            for number, leader in topic.leaders.items()
-            if leader.has_begun and not leader.is_released
-        }
-        led += len(serving)
-        for number, row in enumerate(topic.rows):
-            if row.chain == epoch:
-                named += 1
-                if number not in serving:
-                    unled.add(TopicPartition(topic.topic_id, number))
+    rows = (
+        (topic, number, row)
+        for topic in tuple(log.topics.values())
+        for number, row in enumerate(topic.rows)
+    )
+    for count, (topic, number, row) in enumerate(rows, 1):
+        if not topic.is_deleted:  # since the first slice
+            leader = topic.leaders.get(number)
+            is_led = leader is not None and leader.has_begun and not leader.is_released
+            is_named = row.chain == epoch
+            led += is_led
+            named += is_named
+            if is_named and not is_led:
+                unled.add(TopicPartition(topic.topic_id, number))
+        if count % AT_ONCE == 0:
+            yield
     return ServingStatus(
-        state=_state_of(watched),
+        state=state_of(watched),
         named=named,
         led=led,
         unled=watched.patience.overdue(unled, log.runner.clock.monotonic_s()),
@@ -56,7 +67,9 @@ def serving_status_of(watched: Observed | None) -> ServingStatus:
     )
 
 
-def _state_of(watched: Observed) -> State:
+def state_of(watched: Observed | None) -> State:
+    if watched is None:
+        return State.STARTING
     if watched.broker.log.fenced.is_set():
         return State.FENCED
     if watched.stop.is_set() or watched.broker.clients.is_stopping:

@@ -13,9 +13,7 @@ from broker.http.catalogue import METRICS
 from broker.http.exposition import CONTENT_TYPE_PLAIN_0_0_4, render
 from broker.http.reading import Reading
 from broker.http.server import Answer, HttpPage
-
-STEP_S = 0.002
-"""Longest that the event loop is held, but for one chunk of reading."""
+from broker.http.stepped import STEP_S
 
 logger = logging.getLogger(__name__)
 

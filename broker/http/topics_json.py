@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.http.json_page import Document, MakingDocument
-from broker.http.observed import Observed, end_of
+from broker.http.observed import AT_ONCE, Observed, end_of
 from logstore.epoch.log import Topic
 
 TOPICS_A_PAGE = 100
 PARTITIONS_A_PAGE = 500
 LEADERS_MAX = 20
 """Brokers that a topic names as leaders of its partitions, those of most partitions first."""
-AT_ONCE = 256
 
 
 class TierOffsets(NamedTuple):

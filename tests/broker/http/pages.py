@@ -12,6 +12,7 @@ from broker.cluster.controller import Controller
 from broker.cluster.peers import NoPeers, TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.http.app import HttpApp
+from broker.http.observed import Observed
 from broker.network.listeners import Listener, bind, parse_address
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.trim_task import Trimming
@@ -88,6 +89,7 @@ class Pages:
         self.times = PortTimes()
         self.stop = asyncio.Event()
         self.controller: Controller
+        self.peers: TcpPeers
         self.trimming: Trimming
         self.listener: Listener = bind(parse_address("127.0.0.1:0"), None, "--http")
         self.door: HttpApp = running.wait_for(self._open())
@@ -104,14 +106,28 @@ class Pages:
     def watch(self) -> None:
         self.running.do(self._watch)
 
+    @property
+    def observed(self) -> Observed:
+        """As the door has it, once it watches."""
+        return Observed(
+            broker=self.running.broker,
+            controller=self.controller,
+            peers=self.peers,
+            trimming=self.trimming,
+            counts=self.counts,
+            times=self.times,
+            stop=self.stop,
+        )
+
     def _watch(self) -> None:
         log, runner = self.running.log, self.running.log.runner
         self.trimming = Trimming(log, self.settings, lambda: False, NewTables())
         self.controller = Controller(log, ControllerSettings.of(self.settings), NoPeers())
+        self.peers = TcpPeers(runner.clock, runner.rng)
         self.door.watch(
             broker=self.running.broker,
             controller=self.controller,
-            peers=TcpPeers(runner.clock, runner.rng),
+            peers=self.peers,
             trimming=self.trimming,
             counts=self.counts,
             times=self.times,

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from broker.http import cluster_json
+from broker.http.cluster_json import cluster_document
 from broker.http.console import POLICY
 from broker.http.groups_json import GROUPS_A_PAGE, TOPICS_MAX
 from broker.http.topics_json import PARTITIONS_A_PAGE, TOPICS_A_PAGE
@@ -139,6 +141,19 @@ def test_the_cluster_document_counts_what_is_there(pages: Pages) -> None:
     before = found["requests"].get("OffsetCommit", {"count": 0})
     assert later["requests"]["OffsetCommit"]["count"] == before["count"] + 1
     assert later["broker"]["at_s"] > found["broker"]["at_s"]
+
+
+def test_partitions_are_counted_for_the_cluster_document_in_slices(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_json, "AT_ONCE", 2)
+    running = pages.running
+    running.create_topic("in-slices", 40)
+
+    def slices() -> int:
+        return sum(1 for _ in cluster_document(pages.observed, "1", 0.0))
+
+    assert running.do(slices) >= len(running.log.topics) - 1 + 40 / 2
 
 
 def test_pages_are_bounded_and_together_hold_all(pages: Pages) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.http import app, observed
 from broker.http.health import (
     UNLED_MAX_S,
     Patience,
@@ -13,6 +14,8 @@ from broker.http.health import (
     why_not_healthy,
     why_not_ready,
 )
+from broker.http.observed import serving_status
+from logstore.slices import Slices, finish
 from tests.broker.http.pages import Pages, ask, pages_of
 from tests.broker.running import Running, running_broker
 
@@ -27,7 +30,7 @@ def pages() -> Iterator[Pages]:
 
 @pytest.mark.parametrize("state", State)
 def test_only_the_fenced_are_not_healthy(state: State) -> None:
-    assert bool(why_not_healthy(replace(WELL, state=state))) == (state is State.FENCED)
+    assert bool(why_not_healthy(state)) == (state is State.FENCED)
 
 
 def test_who_does_all_of_it_is_ready() -> None:
@@ -96,6 +99,52 @@ def test_a_partition_that_its_row_names_and_no_broker_serves_is_reported(pages: 
     pages.running.do(lambda: topic.leaders.pop(1))
     status, _, body = ask(pages.port, "/readyz")
     assert (status, body) == (503, "partitions are not led yet: led=1 named=2\n")
+
+
+def test_partitions_are_looked_at_in_slices(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observed, "AT_ONCE", 2)
+    topic = pages.running.create_topic("t", 6)
+    pages.running.do(lambda: topic.leaders.pop(5))
+
+    def slices() -> tuple[int, ServingStatus]:
+        making = serving_status(pages.observed)
+        count = 0
+        while True:
+            try:
+                next(making)
+            except StopIteration as end:
+                return count, end.value
+            count += 1
+
+    count, status = pages.running.do(slices)
+    assert count == 3
+    assert (status.named, status.led, status.unled) == (6, 5, 1)
+
+
+def test_a_topic_that_is_deleted_between_two_slices_does_not_make_a_broker_unready(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observed, "AT_ONCE", 2)
+    topic = pages.running.create_topic("t", 6)
+    pages.running.do(lambda: topic.leaders.pop(5))
+    making = serving_status(pages.observed)
+    pages.running.do(lambda: next(making))
+    pages.running.wait_for(pages.running.log.delete_topic("t"))
+    pages.running.wait_until(lambda: topic.is_deleted)
+
+    status = pages.running.do(lambda: finish(making))
+    assert (status.named, status.led, status.unled) == (2, 2, 0)
+
+
+def test_a_fault_ends_one_look_at_readiness(pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> Slices[ServingStatus]:
+        yield
+        raise ValueError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(app, "serving_status", broken)
+        assert ask(pages.port, "/readyz")[::2] == (500, "fault in the broker\n")
+    assert ask(pages.port, "/readyz").status == 200
 
 
 def test_a_fenced_broker_is_neither(pages: Pages) -> None:
