@@ -72,9 +72,11 @@ def end_of_epoch(partition: Readable, leader_epoch: int) -> tuple[int, int]:
 
 def has_unknown_epoch(topics: Sequence[TopicAnswer]) -> Slices[bool]:
     """Whether an answer says that a client knows a newer leader epoch than this broker."""
-    for topic in topics:
+    for number, topic in enumerate(topics, 1):
         for part in parts_of(topic.partitions, SLICE_PARTITIONS):
             if any(one.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH for one in part):
                 return True
+            yield
+        if number % SLICE_PARTITIONS == 0:  # topics may be without partitions
             yield
     return False

@@ -8,7 +8,7 @@ from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from logstore.slices import Slices
+from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -31,6 +31,8 @@ def _answer(broker: Services, call: Call, request: AlterReplicaLogDirsRequest) -
             for number in topic.partitions:
                 numbers[number] = directory.path
             yield
+        yield
+    yield from emptied(request.dirs)
     response = AlterReplicaLogDirsResponse()
     for name, wanted in paths.items():
         result = AlterReplicaLogDirTopicResult(name)
@@ -41,6 +43,7 @@ def _answer(broker: Services, call: Call, request: AlterReplicaLogDirsRequest) -
                 code = _code_of(broker, name, number, path)
             result.partitions.append(AlterReplicaLogDirPartitionResult(number, code))
             yield
+    yield from emptied(paths)
     yield from answer_nested(call, response, ("results", "partitions"))
 
 

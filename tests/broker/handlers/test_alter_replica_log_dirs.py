@@ -1,8 +1,11 @@
 """AlterReplicaLogDirs: there is one log directory, and no other."""
 
+import itertools
+
 import pytest
 
 from broker.network.authorizer import Operation
+from broker.network.turns import SLICE_S, Turns
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.alter_replica_log_dirs import (
@@ -52,6 +55,20 @@ def test_only_the_log_itself_is_a_directory(
         ("nowhere", 0): ErrorCode.REPLICA_NOT_AVAILABLE,
     }
     assert alter(client, ("/elsewhere", name, [0]), (here, name, [0])) == {(name, 0): 0}
+
+
+def test_directories_without_topics_take_turns(running: Running, client: Connection) -> None:
+    ticks, count = itertools.count(), 40
+    turns = Turns(
+        running.broker.loop, running.broker.clients.holds, lambda: next(ticks) * SLICE_S / 4
+    )
+    running.broker.turns = turns
+    dirs = [AlterReplicaLogDir(f"/{number}") for number in range(count)]
+
+    response = client.call(ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest(dirs), 2)
+
+    assert response.results == []
+    assert turns.taken_count >= count // 4 - 1
 
 
 def test_it_needs_alter_on_the_cluster(running: Running, client: Connection) -> None:
