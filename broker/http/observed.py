@@ -57,11 +57,12 @@ def serving_status(watched: Observed | None) -> Slices[ServingStatus]:
                 unled.add(TopicPartition(topic.topic_id, number))
         if count % AT_ONCE == 0:
             yield
+    overdue = yield from watched.patience.overdue(unled, log.runner.clock.monotonic_s())
     return ServingStatus(
         state=state_of(watched),
         named=named,
         led=led,
-        unled=watched.patience.overdue(unled, log.runner.clock.monotonic_s()),
+        unled=overdue,
         has_read_lease=log.has_read_lease,
         put_age_s=log.writer.oldest_put_age_s,
     )

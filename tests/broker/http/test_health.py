@@ -1,12 +1,13 @@
 """Who is healthy, who is ready, and what is said of those who are not."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from broker.http import app, observed
 from broker.http.health import (
+    SLICE_PARTITIONS,
     UNLED_MAX_S,
     Patience,
     ServingStatus,
@@ -52,24 +53,35 @@ def test_every_reason_is_reported() -> None:
     assert "oldest put=7.0 s" in reported
 
 
+def patiently() -> Callable[[Collection[Hashable], float], int]:
+    patience = Patience()
+    return lambda unled, now_s: finish(patience.overdue(unled, now_s))
+
+
 def test_a_partition_on_its_way_does_not_make_a_broker_unready() -> None:
     """Topics that are made one after the other are as many partitions on their way."""
-    patience = Patience()
-    assert patience.overdue([], 0.0) == 0
+    overdue = patiently()
+    assert overdue([], 0.0) == 0
     for now_s in range(0, 100, 5):
-        assert patience.overdue([("t", now_s), ("t", now_s - 5)], float(now_s)) == 0
-    assert patience.overdue([("t", 95)], 95.0 + UNLED_MAX_S) == 0
-    assert patience.overdue([("t", 95), ("t", 0)], 95.5 + UNLED_MAX_S) == 1
-    assert patience.overdue([], 200.0) == 0
-    assert patience.overdue([("t", 95)], 300.0) == 0
+        assert overdue([("t", now_s), ("t", now_s - 5)], float(now_s)) == 0
+    assert overdue([("t", 95)], 95.0 + UNLED_MAX_S) == 0
+    assert overdue([("t", 95), ("t", 0)], 95.5 + UNLED_MAX_S) == 1
+    assert overdue([], 200.0) == 0
+    assert overdue([("t", 95)], 300.0) == 0
 
 
 def test_a_broker_that_has_not_led_all_yet_is_not_ready_from_the_first_on() -> None:
-    patience = Patience()
-    assert patience.overdue(["a", "b"], 0.0) == 2
-    assert patience.overdue(["b"], 1.0) == 1
-    assert patience.overdue([], 2.0) == 0
-    assert patience.overdue(["b"], 3.0) == 0
+    overdue = patiently()
+    assert overdue(["a", "b"], 0.0) == 2
+    assert overdue(["b"], 1.0) == 1
+    assert overdue([], 2.0) == 0
+    assert overdue(["b"], 3.0) == 0
+
+
+def test_many_partitions_that_are_not_led_yet_are_looked_at_in_slices() -> None:
+    unled = range(3 * SLICE_PARTITIONS)
+
+    assert sum(1 for _ in Patience().overdue(unled, 0.0)) == 3
 
 
 def test_a_broker_that_serves_says_so(pages: Pages) -> None:
