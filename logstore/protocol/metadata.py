@@ -96,9 +96,10 @@ def _decoded_in_slices(
             decoded[-1] += [(topic_partition_of(sk), PartitionRow.of(row)) for sk, row in some]
             row_count += len(some)
     merged = merge(*decoded, key=itemgetter(0))  # a query's rows are in this order
-    rows = dict(islice(merged, MERGED_ROWS))
-    while len(rows) < row_count:
-        yield
+    rows: dict[TopicPartition, PartitionRow] = {}
+    for at in range(0, row_count, MERGED_ROWS):
+        if at:
+            yield
         rows.update(islice(merged, MERGED_ROWS))
     return rows
 

@@ -9,37 +9,18 @@ fenced. Exit code 1: a broker was fenced, ended, or reported a fault of its own.
 import argparse
 import random
 import resource
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.largest_requests import WIDE
 from benchmarks.peers.holds import NOTHING, Hold, longest_hold
-from benchmarks.peers.logstore_broker import start_logstore
-from benchmarks.peers.server import Server, stop
+from benchmarks.peers.server import Server
 from logstore.ports.clock import blocking_sleep_s
-from logstore.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from tools.full_wire import Connection
+from logstore.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from tools.fuzz.amplifiers import ACTS, COMPACTED, Attack
-from tools.fuzz.brokers import (
-    BROKERS,
-    CREATE_TOPICS,
-    HEALTHY,
-    HEALTHY_S,
-    SETTINGS,
-    Healthy,
-    address_of,
-    each_of,
-    report,
-)
+from tools.fuzz.under_attack import BROKERS, Healthy, address_of, attacked, healthy_beside, report
 
 WIDE_PARTITIONS = 2_000
 AFTER_S = 1.0
@@ -63,44 +44,28 @@ def main() -> int:
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    directory = Path(tempfile.mkdtemp(prefix="logstore-fuzz-"))
-    try:
-        server = start_logstore(directory, brokers=BROKERS, is_held=True, settings=SETTINGS)
-        try:
-            return _run(server, directory, options)
-        finally:
-            stop(server.processes)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _run(server: Server, directory: Path, options: argparse.Namespace) -> int:
     compact = [CreatableTopicConfig("cleanup.policy", "compact")]
     topics = [
         CreatableTopic(WIDE, WIDE_PARTITIONS, 1),
         CreatableTopic(COMPACTED, BROKERS, 1, configs=compact),
-        CreatableTopic(HEALTHY, BROKERS, 1),
     ]
-    with Connection.open(*address_of(server), HEALTHY_S) as admin:
-        admin.call(CREATE_TOPICS, CreateTopicsRequest(topics, 30_000), 7)
-    blocking_sleep_s(AFTER_S)
-    each = each_of(server)
-    before = [one.rss_bytes() for one in each]
-    healthy = [Healthy(address_of(one)) for one in each]
-    for client in healthy:
-        client.start()
-    worst = _attack_all(each, healthy, options)
-    for client in healthy:
-        client.is_over.set()
-        client.join(HEALTHY_S)
+    with attacked(topics) as each:
+        blocking_sleep_s(AFTER_S)
+        before = [one.rss_bytes() for one in each]
+        with healthy_beside(each) as healthy:
+            worst = _attack_all(each, healthy, options)
+        _show(worst)
+        sys.stdout.write(f"rss_mib_afterwards={[one.rss_bytes() >> 20 for one in each]}\n")
+        return report(each, healthy, before)
+
+
+def _show(worst: Mapping[str, Worst]) -> None:
     for name, one in worst.items():
         sys.stdout.write(
             f"{name}: hold_ms={one.hold.ms:.1f} collector_ms={one.hold.collector_ms:.1f} "
             f"healthy_longest_ms={one.wait_s * 1e3:.0f} seconds={one.took_s:.0f} "
             f"in={one.hold.what}\n"
         )
-    sys.stdout.write(f"rss_mib_afterwards={[one.rss_bytes() >> 20 for one in each]}\n")
-    return report(each, directory, healthy, before)
 
 
 def _attack_all(

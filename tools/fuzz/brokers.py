@@ -9,46 +9,24 @@ fenced. Exit code 1: a broker was fenced, ended, or reported a fault of its own.
 import argparse
 import multiprocessing
 import random
-import shutil
 import socket
 import struct
 import sys
-import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.peers.holds import longest_hold
-from benchmarks.peers.logstore_broker import start_logstore
-from benchmarks.peers.server import Server, peak_rss_bytes, stop
-from logstore.records.encode import encode_batch
-from logstore.records.record import Record
-from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from logstore.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from tools.full_wire import Connection
+from logstore.wire.messages.create_topics import CreatableTopic
 from tools.fuzz.frames import TOPICS, frames
+from tools.fuzz.under_attack import address_of, attacked, healthy_beside, report
 
-BROKERS, CREATE_TOPICS = 3, 19
 AT_ONCE = 8
 ANSWER_S = 1.0
-HEALTHY_S, HEALTHY_PAUSE_S = 30.0, 0.05
 REPORT_S = 30.0
-HEALTHY = "healthy"
-HELD_SHOWN = 5
-SETTINGS = (
-    "auto.create.topics.enable=false",
-    "group.initial.rebalance.delay.ms=0",
-)
 _SIZE = struct.Struct(">i")
 _KEPT_BYTES = 1 << 16
 
@@ -133,69 +111,20 @@ def _attacker(
     results.put(tally)
 
 
-class Healthy(threading.Thread):
-    """A client that produces a record now and then, and notes its longest wait."""
-
-    def __init__(self, address: tuple[str, int]) -> None:
-        super().__init__(daemon=True)
-        self.longest_s = 0.0
-        self.failures: list[str] = []
-        self.is_over = threading.Event()
-        self._address = address
-
-    def run(self) -> None:
-        records = encode_batch([Record(0, 1_790_000_000_000, b"k", b"v")])
-        data = [PartitionProduceData(0, records)]
-        request = ProduceRequest(
-            None, -1, 30_000, [TopicProduceData(HEALTHY, bytes(16), [data[0]])]
-        )
-        client: Connection | None = None
-        while not self.is_over.wait(HEALTHY_PAUSE_S):
-            began_s = time.perf_counter()
-            try:
-                client = client or Connection.open(*self._address, HEALTHY_S)
-                client.call(0, request, 9)
-            except Exception as error:  # noqa: BLE001 - reported
-                self.failures.append(repr(error))
-                client = None
-            self.longest_s = max(self.longest_s, time.perf_counter() - began_s)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz.brokers", description=__doc__)
     parser.add_argument("--frames", type=int, default=100_000)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    directory = Path(tempfile.mkdtemp(prefix="logstore-fuzz-"))
-    try:
-        server = start_logstore(directory, brokers=BROKERS, is_held=True, settings=SETTINGS)
-        try:
-            return _run(server, directory, options)
-        finally:
-            stop(server.processes)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _run(server: Server, directory: Path, options: argparse.Namespace) -> int:
-    topics = [CreatableTopic(name, 2, 1) for name in (*TOPICS, HEALTHY)]
-    with Connection.open(*address_of(server), HEALTHY_S) as admin:
-        admin.call(CREATE_TOPICS, CreateTopicsRequest(topics, 30_000), 7)
-    each = each_of(server)
-    addresses = [address_of(one) for one in each]
-    for one in each:
-        longest_hold(one)
-    before = [one.rss_bytes() for one in each]
-    healthy = [Healthy(address) for address in addresses]
-    for client in healthy:
-        client.start()
-    tallies, took_s = _attack_all(addresses, options)
-    for client in healthy:
-        client.is_over.set()
-        client.join(HEALTHY_S)
-    _show(tallies, took_s)
-    return report(each, directory, healthy, before)
+    with attacked([CreatableTopic(name, 2, 1) for name in TOPICS]) as each:
+        for one in each:
+            longest_hold(one)
+        before = [one.rss_bytes() for one in each]
+        with healthy_beside(each) as healthy:
+            tallies, took_s = _attack_all([address_of(one) for one in each], options)
+        _show(tallies, took_s)
+        return report(each, healthy, before)
 
 
 def _attack_all(
@@ -226,52 +155,6 @@ def _show(tallies: Sequence[Tally], took_s: float) -> None:
         f"frames={total.total} reached_a_handler={share:.0%} answered={total.answered} "
         f"refused={total.refused} waiting={total.waiting} seconds={took_s:.0f}\n"
     )
-
-
-def report(
-    each: Sequence[Server], directory: Path, healthy: Sequence[Healthy], before: Sequence[int]
-) -> int:
-    """Show how each broker fared; 1 if one was fenced, ended, or reported a fault, else 0."""
-    faults = 0
-    for number, (one, client, began) in enumerate(zip(each, healthy, before, strict=True), 1):
-        log = (directory / f"broker-{number}.log").read_text(errors="replace")
-        is_alive = one.processes[0].is_running()
-        fenced, broken = log.count("fenced"), log.count("Traceback")
-        hold = longest_hold(one) if is_alive else None
-        peak = peak_rss_bytes(one.processes[0].pid) if is_alive else 0
-        sys.stdout.write(
-            f"broker {number}: alive={is_alive} fenced={fenced} faults={broken} "
-            f"hold_ms={hold.ms if hold else -1:.1f} in={hold.what if hold else ''} "
-            f"rss_mib={began >> 20} peak_mib={peak >> 20} "
-            f"healthy_longest_ms={client.longest_s * 1e3:.0f} failures={client.failures[:2]}\n"
-        )
-        held = [line for line in log.splitlines() if "event loop held" in line]
-        sys.stdout.write("".join(f"  {line}\n" for line in held[:HELD_SHOWN]))
-        if broken or fenced or not is_alive:
-            faults += 1
-            sys.stdout.write(_first_fault(log))
-    return 1 if faults else 0
-
-
-def _first_fault(log: str) -> str:
-    at = max(log.find("Traceback"), 0)
-    return log[max(at - 400, 0) : at + 2_500] + "\n"
-
-
-def each_of(server: Server) -> list[Server]:
-    """Its brokers, one by one."""
-    return [
-        replace(server, processes=[process], counts=[path], bootstrap=address)
-        for process, path, address in zip(
-            server.processes, server.counts, server.bootstrap.split(","), strict=True
-        )
-    ]
-
-
-def address_of(server: Server) -> tuple[str, int]:
-    """Of the first of its brokers."""
-    host, _, port = server.bootstrap.split(",")[0].rpartition(":")
-    return host, int(port)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,16 @@ def test_partition_rows_come_in_order_and_in_slices() -> None:
     assert breaths == decoded + len(keys) // MERGED_ROWS - 2
 
 
+def test_a_row_that_is_stored_twice_is_read_once() -> None:
+    """Beside its place: a copy of rows that was put back by hand may have it there, too."""
+    rows = stored()
+    wrong = next(pk for pk in partition_pks() if pk != partition_pk(IDS[1], 0))
+    again = (partition_sk(IDS[1], 0), PartitionRow.new(1, 0).row())
+    rows[wrong] = sorted([*rows[wrong], again], key=lambda item: item[0])
+
+    assert len(run(read_partition_rows(), rows)[0]) == len(IDS) * PARTITIONS
+
+
 def test_rows_of_a_topic_just_made_are_looked_at_in_slices() -> None:
     rows = stored()
     kept, breaths = run(keep_rows(IDS[0], PARTITIONS), rows)
