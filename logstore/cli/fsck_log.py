@@ -6,7 +6,7 @@ problem is checked again, rows first; only problems found every time count.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -229,7 +229,10 @@ class _LogCheck:
         self._found.counts.partitions = len(rows)
         fronts = self._fronts_at_trim_points()
         holders, counts = self._holders(fronts), self._found.counts
-        seen = check_topics(self._log, topics, holders, counts, bodies=self._bodies)
+        with_partitions = {key.topic_id for key in rows}
+        seen = check_topics(
+            self._log, topics, holders, with_partitions, counts, bodies=self._bodies
+        )
         self._found.problems += seen.problems
         led = {
             key.topic_id: epoch
@@ -256,7 +259,7 @@ class _LogCheck:
                 if taken is not None and key.topic_id not in gone:
                     durable_end = held.get(TopicPartition(key.topic_id, key.partition), 0)
                     self._note(take_problem(key, extent, epoch, taken, durable_end))
-        self._check_topics(topics, rows, led)
+        self._check_topics(topics, rows, led, seen.deleted)
         # Restore, too, leaves the rows of such topics as they were.
         kept = {key: row for key, row in rows.items() if key.topic_id not in gone}
         self._found.problems += end_problems(self._tables, kept, chains)
@@ -287,15 +290,17 @@ class _LogCheck:
         topics: Mapping[str, TopicRow],
         rows: Mapping[TopicPartition, PartitionRow],
         led: Mapping[bytes, int],
+        deleted: Collection[bytes],
     ) -> None:
-        """`led`: by topic id, a chain that has an epoch range of it."""
+        """`led`: by topic id, a chain that has an epoch range of it; `deleted`: by the records."""
         for name, topic in topics.items():
             if topic.status is not TopicStatus.LIVE:
                 continue
             lacking = [
                 n for n in range(topic.partitions) if TopicPartition(topic.topic_id, n) not in rows
             ]
-            if len(lacking) == topic.partitions and topic.topic_id not in led:
+            was_led = topic.topic_id in led and topic.topic_id not in deleted
+            if len(lacking) == topic.partitions and not was_led:
                 self._found.counts.half_done += 1
             elif lacking:
                 detail = f"no row of partitions {lacking[:10]} (of {topic.partitions})"

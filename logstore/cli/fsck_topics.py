@@ -6,7 +6,7 @@ and a record says so, or the registry is older than the log.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,12 +51,14 @@ def check_topics(
     log: ReadableLog,
     topics: Mapping[str, TopicRow],
     held: Mapping[bytes, DataLocation],
+    with_partitions: Collection[bytes],
     counts: FsckCounts,
     *,
     bodies: bool,
 ) -> SeenTopics:
     """All records of topics that have a row, or of which anything is `held`, are read.
 
+    `with_partitions`: ids of topics of which any partition has a row.
     Those of others are only counted, unless `bodies` asks for every byte: a restore reads all.
     """
     seen = SeenTopics()
@@ -68,14 +70,19 @@ def check_topics(
     records = _read(log, wanted, seen.problems)
     for name, topic in topics.items():
         known = records.get(topic.topic_id, [])
-        problem = record_problem(name, topic, known)
+        has_partitions = topic.topic_id in with_partitions
+        problem = record_problem(name, topic, known, has_partitions=has_partitions)
         if problem is not None:
             seen.problems.append(Problem(ProblemKind.NO_RECORD, f"row topic/{name}", problem, ()))
-        elif topic.status is TopicStatus.LIVE:
+        elif topic.status is TopicStatus.LIVE and not deletion_in(known):
             counts.never_made += valid_record(known).topic != topic
     for topic_id, (where, chains) in held.items():
         deletion = deletion_in(records.get(topic_id, ()))
-        fate = fate_of(rows.get(topic_id), deletion_recorded=deletion is not None)
+        fate = fate_of(
+            rows.get(topic_id),
+            deletion_recorded=deletion is not None,
+            has_partitions=topic_id in with_partitions,
+        )
         if fate is Fate.DELETED:
             seen.deleted.add(topic_id)
         elif fate is Fate.UNKNOWN:

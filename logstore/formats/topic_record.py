@@ -107,10 +107,18 @@ def newest_version(records: Iterable[TopicRecord]) -> int:
     return max((record.topic.version for record in records), default=0)
 
 
-def record_problem(name: str, topic: TopicRow, records: Sequence[TopicRecord]) -> str | None:
-    """How a row and the records of its topic contradict each other; `deleting` may have either."""
+def record_problem(
+    name: str, topic: TopicRow, records: Sequence[TopicRecord], *, has_partitions: bool = True
+) -> str | None:
+    """How a row and the records of its topic contradict each other; `deleting` may have either.
+
+    A live row of a deleted topic whose partitions have no row either (`has_partitions` is False) is
+    a late put of its creation: harmless, and cleared away.
+    """
     deletions = [one.topic.version for one in records if _is_deletion(one)]
     match topic.status:
+        case TopicStatus.LIVE if deletions and not has_partitions:
+            return None
         case TopicStatus.LIVE if deletions:
             return f"the topic is live, and deleted by the record of version {deletions[0]}"
         case TopicStatus.LIVE if TopicRecord(name, topic) not in records:

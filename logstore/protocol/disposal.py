@@ -46,13 +46,17 @@ class Fate(Enum):
     UNKNOWN = "no row of the topic, and no record says that it was deleted"
 
 
-def fate_of(row: TopicRow | None, *, deletion_recorded: bool) -> Fate:
+def fate_of(row: TopicRow | None, *, deletion_recorded: bool, has_partitions: bool = True) -> Fate:
     """`row` is the registry's row with this topic id, None if it has none.
 
     A live row prevails over a record of a deletion: the registry may be older than the deletion,
-    and then it is `logstore restore` that settles it.
+    and then it is `logstore restore` that settles it. Unless the registry has no row of its
+    partitions (`has_partitions` is False): those come before a topic's row and go before it, so it
+    is a late put of the topic's creation.
     """
     if row is not None and row.status is TopicStatus.LIVE:
+        if deletion_recorded and not has_partitions:
+            return Fate.DELETED
         return Fate.LIVE
     if deletion_recorded:
         return Fate.DELETED

@@ -83,14 +83,18 @@ def compare_with_log(
 def check_not_older(led: Led, rows: PartitionRows) -> Steps[None]:
     """Raises `Refused` if a leadership is above its partition's row, which was read after chains.
 
-    Unless its topic is deleted: its row says so, or a record does once that row is gone.
+    Unless its topic is deleted: its row says so, or a record does once that row is gone, or has
+    none of its partitions.
     """
     topics: TopicRows = yield from read_topics_by_id()
     above = leaderships_above(led, rows, topics)
-    deletions = yield from read_deletions(above.keys() - topics.keys())
+    whole = topics.keys() & {key.topic_id for key in rows}
+    deletions = yield from read_deletions(above.keys() - whole)
     for topic_id, (epoch, led_partition) in above.items():
         name, row = topics.get(topic_id, (topic_id.hex(), None))
-        fate = fate_of(row, deletion_recorded=topic_id in deletions)
+        fate = fate_of(
+            row, deletion_recorded=topic_id in deletions, has_partitions=topic_id in whole
+        )
         if fate in (Fate.LIVE, Fate.UNKNOWN):
             raise Refused(
                 f"chain {epoch} has led partition {led_partition.partition} of topic {name} as "

@@ -128,13 +128,15 @@ class _Auditor:
         partitions = self._runner.run(read_partition_rows())
         self._found.topics = self._runner.run(read_topics())
         topic_rows = self._rows.query(TOPIC)
-        self._found.violations += topic_violations(self._objects, topic_rows, self._found.seen)
+        self._found.violations += topic_violations(
+            self._objects, topic_rows, {key.topic_id for key in partitions}, self._found.seen
+        )
         topics = self._found.topics.values()
         chains = {epoch: chain.seen for epoch, chain in self._found.chains.items()}
         wanted = {t.topic_id for t in topics if t.status is TopicStatus.LIVE}
         rows = {topic.topic_id for topic in topics}
         deleted, deleting = deleted_topics(self._objects), rows - wanted
-        self._check_topics(rows | deleted, partitions.keys())
+        self._check_topics(rows | deleted, deleted, partitions.keys())
         taken = newest_taken(chains)
         held = {TopicPartition(*partition): end for partition, end in self._held.items()}
         self._check_trims(Needs(wanted, partitions, taken, held, deleted, deleting))
@@ -145,12 +147,16 @@ class _Auditor:
         return self._found
 
     def _check_topics(
-        self, known: Collection[bytes], partitions: Collection[TopicPartition]
+        self,
+        known: Collection[bytes],
+        deleted: Collection[bytes],
+        partitions: Collection[TopicPartition],
     ) -> None:
         """Every live topic has all of its rows, and no chain leads an unknown topic.
 
         The put of a topic row whose broker died may arrive after a start has dropped its
-        partitions: it has no partition and no chain has led one. The next start drops it, too.
+        partitions: it has no partition, and no chain has led one or a record says that it was
+        deleted. The next start drops it, too.
         """
         led = {
             key.topic_id for one in self._found.chains.values() for key in one.state.epoch_ranges
@@ -161,7 +167,9 @@ class _Auditor:
                 lacking = [
                     n for n in numbers if TopicPartition(topic.topic_id, n) not in partitions
                 ]
-                is_late = len(lacking) == topic.partitions and topic.topic_id not in led
+                is_late = len(lacking) == topic.partitions and (
+                    topic.topic_id not in led or topic.topic_id in deleted
+                )
                 if lacking and not is_late:
                     self._wrong(f"a topic lacks rows of partitions: name={name} {lacking}")
         for epoch, chain in self._found.chains.items():

@@ -1,7 +1,7 @@
 """Holds the rows of topics against their records in the store: what restore would make of them."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from logstore.formats.topic_record import (
     TOPICS,
@@ -17,14 +17,23 @@ from logstore.ports.registry import Row
 
 
 def topic_violations(
-    objects: MemoryObjects, rows: Sequence[tuple[str, Row]], seen: Counter[str]
+    objects: MemoryObjects,
+    rows: Sequence[tuple[str, Row]],
+    with_partitions: Collection[bytes],
+    seen: Counter[str],
 ) -> Iterator[str]:
-    """`rows` are those of all topics; one that was put without a version has no record."""
+    """`rows` are those of all topics; one that was put without a version has no record.
+
+    `with_partitions`: ids of topics of which any partition has a row.
+    """
     records = _records(objects)
     for name, row in rows:
         topic = TopicRow.of(row)
         known = records.get(topic.topic_id, [])
-        problem = record_problem(name, topic, known) if topic.version else None
+        if not topic.version:
+            continue
+        has_partitions = topic.topic_id in with_partitions
+        problem = record_problem(name, topic, known, has_partitions=has_partitions)
         if problem is not None:
             yield f"record of a topic: name={name}: {problem}"
         elif topic.status is TopicStatus.LIVE and known and valid_record(known).topic != topic:

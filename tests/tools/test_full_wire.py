@@ -33,7 +33,7 @@ def test_a_later_process_generates_nothing(folder: Path, monkeypatch: pytest.Mon
     assert {name: set(table) for name, table in later.items()} == {
         name: set(table) for name, table in first.items()
     }
-    assert [path.name for path in folder.glob("*/*")] == ["api_versions.py"]
+    assert [path.name for path in folder.glob("*/*.py")] == ["api_versions.py"]
 
 
 def test_a_changed_generator_has_a_folder_of_its_own(

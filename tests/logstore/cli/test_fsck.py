@@ -370,6 +370,20 @@ def test_a_row_that_a_late_creation_put_back_makes_no_registry_old(
     assert answer.code == OK, answer
 
 
+def test_a_topic_row_that_a_late_creation_put_back_is_counted_and_harmless(
+    logstore: Command, written: Path
+) -> None:
+    """Without rows of its partitions; with one of them the registry may be older."""
+    call_it_deleted(written)
+    assert found(fsck(logstore, written)) == {(ProblemKind.NO_RECORD.value, "row topic/notes")}
+    drop_row(written, *partition_of(written, "notes", 0))
+
+    answer = fsck(logstore, written)
+
+    assert answer.code == OK, answer
+    assert answer.json["counts"]["half_done"] == 1
+
+
 def test_the_message_names_the_cure(logstore: Command, written: Path) -> None:
     lower_next_epoch(written)
 

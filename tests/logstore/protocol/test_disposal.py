@@ -47,6 +47,21 @@ def test_a_topic_is_deleted_if_its_record_says_so_and_no_row_that_it_lives(
     assert fate_of(row, deletion_recorded=recorded) is fate
 
 
+@pytest.mark.parametrize(
+    ("status", "recorded", "fate"),
+    [
+        (TopicStatus.LIVE, True, Fate.DELETED),
+        (TopicStatus.LIVE, False, Fate.LIVE),
+        (TopicStatus.DELETING, False, Fate.UNRECORDED),
+    ],
+)
+def test_a_live_row_without_partitions_yields_to_the_record_of_a_deletion(
+    status: TopicStatus, recorded: bool, fate: Fate
+) -> None:
+    row = TopicRow(b"t" * 16, status, 1, {})
+    assert fate_of(row, deletion_recorded=recorded, has_partitions=False) is fate
+
+
 @pytest.mark.parametrize("fate", list(Fate))
 @pytest.mark.parametrize("was_led", [False, True])
 def test_rows_go_if_the_deletion_is_recorded_or_the_topic_was_never_led(

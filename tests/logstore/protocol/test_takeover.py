@@ -168,6 +168,28 @@ def test_a_topic_whose_deletion_is_recorded_needs_no_row(versions: tuple[int, ..
     assert chain.chain_row().status is ChainStatus.SEALED
 
 
+@pytest.mark.parametrize("with_partitions", [False, True])
+def test_a_live_row_that_landed_after_the_deletion_is_known_by_its_lack_of_partitions(
+    with_partitions: bool,
+) -> None:
+    """A late put of a creation, into a registry put back from a copy of the deletion's moment.
+
+    With rows of its partitions it may be a registry that is older than the deletion.
+    """
+    chain = opened()
+    put_record(chain, TopicStatus.LIVE, 1)
+    put_record(chain, TopicStatus.DELETED, 2)
+    put_topic(chain)
+    chain.add_take()
+    if not with_partitions:
+        assert taken(chain) == []
+        assert chain.chain_row().status is ChainStatus.SEALED
+        return
+    chain.set_row(partition_pk(TOPIC_ID, 1), partition_sk(TOPIC_ID, 1), ROW.row())
+    with pytest.raises(Refused, match="which the registry does not know"):
+        taken(chain)
+
+
 @pytest.mark.parametrize("status", [TopicStatus.DELETING, TopicStatus.DELETED])
 def test_a_topic_whose_row_says_that_it_is_deleted_needs_no_record(status: TopicStatus) -> None:
     chain = opened()
