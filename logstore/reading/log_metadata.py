@@ -21,6 +21,7 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
+from logstore.protocol.follow import ROW_AGE_S_MAX
 from logstore.protocol.lookup import BelowTrimPoint
 from logstore.protocol.witnesses import TopicFate
 from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
@@ -78,13 +79,16 @@ class LogMetadata:
         sleep_s: Callable[[float], None] = blocking_sleep_s,
         open_log: OpenReadable = open_readable,
         open_tables: OpenTables = open_tables,
+        row_age_s_max: float = ROW_AGE_S_MAX,
     ) -> None:
+        """`row_age_s_max`: as for `LogReader`."""
         self._url = url
         self._wanted = topics
         self._storage = storage or {}
         self._clock = clock or SystemClock()
         self._sleep_s = sleep_s
         self._open_log = open_log
+        self._row_age_s_max = row_age_s_max
         self._rng = random.Random()
         self._reader: LogReader | None = None
         self._snapshots = SnapshotCache(lambda: open_tables(url, self._storage))
@@ -275,7 +279,8 @@ class LogMetadata:
 
     def _log(self) -> LogReader:
         if self._reader is None:
-            self._reader = LogReader(self._open_log(self._url, self._storage))
+            log = self._open_log(self._url, self._storage)
+            self._reader = LogReader(log, row_age_s_max=self._row_age_s_max)
         return self._reader
 
     def _retry(self, call: Callable[..., T], *arguments: object) -> T:

@@ -54,6 +54,7 @@ def draw_tier_plans(rng: random.Random) -> tuple[Plan, TierPlan]:
         clocks_differ=rng.random() < 0.3,
         retention_check_s=rng.choice((1.0, 3.0)),
     )
+    plan = replace(plan, settings=replace(plan.settings, delete_grace_s=plan.grace_s))
     loses_registry = rng.random() < 0.4
     if loses_registry:
         plan = replace(plan, faults_s=plan.faults_s / 2)  # before it, and after it

@@ -87,7 +87,8 @@ class SparkStream(Spark):
         world = self.world
         before, driver = world.disasters_over, self.process("driver")
         self._driver_began_s = world.clock.monotonic_s()
-        survey = LogMetadata(URL, self._options.topics, {})
+        # Its default is half of the shortest grace that a broker accepts; this world's is shorter.
+        survey = LogMetadata(URL, self._options.topics, {}, row_age_s_max=world.plan.grace_s / 2)
         progress = Progress(self._options, survey, 2)
         try:
             for _ in range(world.rng.randint(1, 5)):
