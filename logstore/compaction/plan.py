@@ -228,13 +228,17 @@ def _segment_range_of(item: Sequence[object]) -> SegmentRange:
 
 def _places_list(places: BatchPlaces) -> list[object]:
     keys = [[key.topic_id.hex(), key.partition, key.leader_epoch] for key in places.keys]
-    return [keys, {seq: b85encode(packed).decode() for seq, packed in places.by_seq.items()}]
+    by_seq = {seq: b85encode(packed).decode() for seq, packed in places.by_seq.items()}
+    return [keys, by_seq, places.sizes]
 
 
-def _places_of(keys: Sequence[tuple[str, int, int]], by_seq: Mapping[str, str]) -> BatchPlaces:
+def _places_of(
+    keys: Sequence[tuple[str, int, int]], by_seq: Mapping[str, str], sizes: Mapping[str, int]
+) -> BatchPlaces:
     return BatchPlaces(
         tuple(EpochKey(bytes.fromhex(topic_id), *numbers) for topic_id, *numbers in keys),
         {int(seq): b85decode(packed) for seq, packed in by_seq.items()},
+        {int(seq): size_bytes for seq, size_bytes in sizes.items()},
     )
 
 

@@ -44,10 +44,13 @@ class JoinedBatches(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchPlaces:
-    """Packed by seq. A segment that is not in `by_seq` is fetched whole and read by its index."""
+    """Packed by seq. A segment that is not in `by_seq` is fetched whole and read by its index;
+    `sizes` are the bytes of such ones, by seq, as far as they are known.
+    """
 
     keys: tuple[EpochKey, ...] = ()
     by_seq: Mapping[int, bytes] = field(default_factory=dict)
+    sizes: Mapping[int, int] = field(default_factory=dict)
 
     def has(self, seq: int) -> bool:
         return seq in self.by_seq
@@ -63,11 +66,14 @@ class BatchPlaces:
         """The same of segments [first seq, last seq]."""
         seqs = range(first_seq, last_seq + 1)
         inside = {seq: self.by_seq[seq] for seq in seqs if seq in self.by_seq}
-        return BatchPlaces(self.keys if inside else (), inside)
+        sizes = {seq: self.sizes[seq] for seq in seqs if seq in self.sizes}
+        return BatchPlaces(self.keys if inside else (), inside, sizes)
 
     @staticmethod
     def packed(
-        by_seq: Mapping[int, Sequence[PlacedBatch]], keys: Iterable[EpochKey]
+        by_seq: Mapping[int, Sequence[PlacedBatch]],
+        keys: Iterable[EpochKey],
+        sizes: Mapping[int, int],
     ) -> "BatchPlaces":
         known = tuple(dict.fromkeys(keys))
         numbers = {key: number for number, key in enumerate(known)}
@@ -77,6 +83,7 @@ class BatchPlaces:
                 seq: b"".join(_PLACED.pack(numbers[one.key], *one[1:]) for one in batches)
                 for seq, batches in by_seq.items()
             },
+            sizes,
         )
 
 

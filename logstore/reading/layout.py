@@ -157,12 +157,14 @@ class LayoutBuilder:
                 self._whole.update(range(segments.first_seq, segments.last_seq + 1))
         reads: dict[int, SegmentRead] = {}
         exact: dict[int, list[PlacedBatch]] = {}
+        sizes: dict[int, int] = {}
         for first, last in seq_ranges(self._segment_ranges):
             for seq in range(first, last + 1):
                 reads[seq] = self._read(seq, exact)
-        return ChainLayout(
-            reads, BatchPlaces.packed(exact, map(_key, self._segment_ranges) if exact else ())
-        )
+                if seq not in exact:
+                    sizes[seq] = self._spans[seq].size_bytes
+        keys = map(_key, self._segment_ranges) if exact else ()
+        return ChainLayout(reads, BatchPlaces.packed(exact, keys, sizes))
 
     def _read(self, seq: int, exact: dict[int, list[PlacedBatch]]) -> SegmentRead:
         span = self._spans.get(seq)

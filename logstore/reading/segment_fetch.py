@@ -17,7 +17,7 @@ from logstore.formats.segment_ranges import SegmentRange
 from logstore.ports.clock import blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.batch_places import BatchPlaces, joined
-from logstore.reading.task_segments import FetchPlace, TaskSegments, places_of
+from logstore.reading.task_segments import FetchPlace, TaskSegments, places_of, whole_place
 from logstore.reading.tasks import SeqRange
 
 COPIED_SHARE = 2
@@ -67,7 +67,7 @@ def batches_of(segments: TaskSegments, seq_range: SeqRange) -> Iterator[FoundBat
         if seq_range.places.has(seq):
             yield from _placed_batches(segments, seq_range, seq, wanted)
             continue
-        data = segments.get(FetchPlace(seq_range.chain, seq))
+        data = segments.get(whole_place(seq_range, seq))
         yield from _batches_in(data, seq_range.chain, seq, wanted)
 
 

@@ -45,7 +45,7 @@ EXACT = SeqRange(
     1,
     2,
     (SegmentRange(ORDERS, 1, 5, 7, 1, 2, 20, 30),),
-    BatchPlaces.packed({1: [PLACED], 2: []}, [PLACED.key]),
+    BatchPlaces.packed({1: [PLACED]}, [PLACED.key], {2: 9 * MiB}),
 )
 FILE = DataFile("partition=1/a.parquet", 1, 10, 500, 20, 29, None, 1_700_000_000_000)
 

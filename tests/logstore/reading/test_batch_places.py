@@ -68,12 +68,13 @@ def test_places_are_packed_and_taken_apart() -> None:
         9: [],
     }
 
-    places = BatchPlaces.packed(by_seq, [KEY, others, KEY])
+    places = BatchPlaces.packed(by_seq, [KEY, others, KEY], {8: 2**33, 10: 5})
 
     assert {seq: places.of(seq) for seq in (7, 9)} == by_seq
     assert [places.has(seq) for seq in (7, 8, 9)] == [True, False, True]
     assert set(places.within(8, 9).by_seq) == {9}
-    assert places.within(10, 20) == BatchPlaces()
+    assert places.within(8, 9).sizes == {8: 2**33}
+    assert places.within(11, 20) == BatchPlaces()
 
 
 def row(seq: int, offset: int) -> bytes:

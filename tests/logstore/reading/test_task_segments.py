@@ -12,14 +12,18 @@ from logstore.errors import Denied, LogstoreError, NotFound
 from logstore.formats.keys import segment_key
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.clock import SystemClock
+from logstore.reading.batch_places import BatchPlaces
 from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.task_segments import (
     AHEAD_BYTES_MAX,
     FIRST_REQUESTS,
+    PART_BYTES,
     REQUESTS_MAX,
     FetchPlace,
     TaskSegments,
+    parts_of_place,
     places_of,
+    whole_place,
 )
 from logstore.reading.tasks import SeqRange
 
@@ -162,6 +166,68 @@ def test_requests_are_on_their_way_together() -> None:
     with segments:
         for seq in range(1, FIRST_REQUESTS + 1):
             assert len(segments.get(FetchPlace(1, seq))) == KiB
+
+
+class Far(MemoryObjects):
+    """Answers none before so many requests are on their way."""
+
+    def __init__(self, together: int, size_bytes: int) -> None:
+        super().__init__(SystemClock())
+        self._together = threading.Semaphore(together - 1)
+        self._all_there = threading.Event()
+        self._size_bytes = size_bytes
+
+    def get(self, key: str) -> bytes:
+        if not self._together.acquire(blocking=False):
+            self._all_there.set()
+        assert self._all_there.wait(WAIT_S)
+        return key.encode().ljust(self._size_bytes, b".")
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.get(key)[start : start + length]
+
+
+def sized(count: int, size_bytes: int) -> SeqRange:
+    sizes = dict.fromkeys(range(1, count + 1), size_bytes)
+    return SeqRange(1, 1, count, (), BatchPlaces(sizes=sizes))
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "together"),
+    [(KiB, REQUESTS_MAX), (4 * MiB, AHEAD_BYTES_MAX // (4 * MiB)), (16 * MiB, REQUESTS_MAX)],
+    ids=["small", "by their bytes", "in parts"],
+)
+def test_of_a_store_that_is_far_all_that_there_is_room_for_is_requested_at_once(
+    size_bytes: int, together: int
+) -> None:
+    """Where sizes are known. One request fewer, and the first would never be answered."""
+    wanted = sized(64, size_bytes)
+    segments = TaskSegments(Far(together, size_bytes), places_of([wanted]))
+    with segments:
+        for seq in range(1, 65):
+            data = segments.get(whole_place(wanted, seq))
+            assert len(data) == size_bytes
+            assert data.startswith(segment_key(1, seq).encode())
+
+
+@pytest.mark.parametrize("extra_bytes", [-1, 0, 1])
+def test_the_parts_of_a_large_segment_are_all_of_it_and_show_that_it_is_longer(
+    extra_bytes: int,
+) -> None:
+    size_bytes = 5 * PART_BYTES + 1
+    wanted = sized(1, size_bytes)
+    there = bytes(range(256)) * (size_bytes // 256 + 1)
+    store = MemoryObjects(SystemClock())
+    store.create(segment_key(1, 1), [there[: size_bytes + extra_bytes]])
+
+    with TaskSegments(store, places_of([wanted])) as segments:
+        assert segments.get(whole_place(wanted, 1)) == there[: size_bytes + extra_bytes]
+
+
+def test_a_segment_that_is_not_large_comes_in_one_request() -> None:
+    assert len(parts_of_place(FetchPlace(1, 1, size_bytes=2 * PART_BYTES))) == 1
+    assert len(parts_of_place(FetchPlace(1, 1, size_bytes=2 * PART_BYTES + 1))) == 3
+    assert len(parts_of_place(FetchPlace(1, 1, 0, 9 * PART_BYTES))) == 1
 
 
 def test_segments_that_are_passed_over_are_given_up() -> None:
