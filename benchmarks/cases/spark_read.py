@@ -1,9 +1,9 @@
 """Spark reads a topic: `format("logstore")` beside `format("kafka")`, `local[2]`, batch and stream.
 
 MB of values. Sinks: noop, `sum(crc32(value))`, a Delta table. Each measurement is a Spark of its
-own that has read the topic once before. Ours reads without a broker, it has gone; what Kafka's uses
-while it serves is counted. Without --full a part of the cells; --load takes those whose load begins
-so, such as "1KB json zstd".
+own that has read the topic once before. Ours reads without a broker, it has gone, and plans for the
+cores that there are, as `read_topic` does; what Kafka's uses while it serves is counted. Without
+--full a part of the cells; --load takes those whose load begins so, such as "1KB json zstd".
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,15 @@ from benchmarks.load import LARGE, Load, chosen
 from benchmarks.options import Options
 from benchmarks.spark.filled import Filled, Place
 from benchmarks.spark.jars import session_jars
-from benchmarks.spark.launch import run_job
+from benchmarks.spark.launch import CORES, run_job
 from benchmarks.spark.values import KINDS
 
 JOB = "benchmarks.spark.read_job"
 CODECS = ("none", "lz4", "zstd")
 SIZES: Mapping[str, tuple[int, int]] = {"1KB": (1000, 1_000_000_000), "100B": (100, 300_000_000)}
 """Bytes of a record, and of all."""
+
+OURS = {"parallelism": str(CORES)}
 
 TUNED = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -74,7 +76,7 @@ def parts(options: Options) -> Parts:
 
 def _contenders(cell: Cell, filled: Filled, load: Load, options: Options) -> Contenders:
     measure = partial(_measure, cell, load, options)
-    found: dict[str, Contender] = {"logstore": lambda: measure(filled.log, {})}
+    found: dict[str, Contender] = {"logstore": lambda: measure(filled.log, OURS)}
     if options.has_peer:
         found["kafka"] = lambda: measure(filled.kafka, {})
         found["kafka 8 MiB"] = lambda: measure(filled.kafka, TUNED)

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 JOB_S = 900.0
+CORES = 2
+"""Of every job: `local[2]`."""
+
 _SHOWN_BYTES = 4000
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.spark.session import CORES, make_session
+from benchmarks.spark.launch import CORES
+from benchmarks.spark.session import make_session
 from benchmarks.spark.tree import spent_by, spent_here
 
 SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}

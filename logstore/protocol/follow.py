@@ -24,6 +24,7 @@ from logstore.protocol.walk import (
     MissingStateChunk,
     Sealed,
     Seen,
+    Started,
     list_retrying,
     read_chain_at,
     read_checkpoint,
@@ -52,11 +53,14 @@ class Follower:
         *,
         row_age_s_max: float = ROW_AGE_S_MAX,
         may_list: bool = False,
+        started: Started = lambda start: None,
     ) -> None:
         """`row_age_s_max`: half of the grace of deletion, or less where that is not known.
 
-        `may_list`: where the registry is away, look for newer checkpoints in the store.
+        `may_list`: where the registry is away, look for newer checkpoints in the store. `started`
+        is called with the start of each checkpoint at which the chain is entered.
         """
+        self._started = started
         self._may_list = may_list
         self.epoch = epoch
         self.is_sealed = False
@@ -166,7 +170,9 @@ class Follower:
         """
         for _ in range(ENTERS_MAX):
             try:
-                entered = yield from read_chain_at(self._cluster_id, self.epoch, row.checkpoint)
+                entered = yield from read_chain_at(
+                    self._cluster_id, self.epoch, row.checkpoint, self._started
+                )
                 entered_at = entered.next_seq
                 stop = yield from read_on(entered, width=1)
             except (MissingCheckpoint, MissingStateChunk, NotFound):

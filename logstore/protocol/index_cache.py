@@ -12,7 +12,12 @@ from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.checkpoint import Checkpoint, IndexPage
 from logstore.formats.keys import checkpoint_key
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import get_retrying, read_checkpoint
+from logstore.protocol.walk import (
+    CheckpointStart,
+    get_retrying,
+    read_checkpoint,
+    read_checkpoint_start,
+)
 from logstore.records.crc32c import crc32c
 
 INDEX_CACHE_BYTES = 32 * 1024 * 1024
@@ -42,9 +47,22 @@ class IndexCache:
     def front(self, chain: int, seq: int) -> Steps[Checkpoint]:
         front = self._kept_front(chain, seq)
         if front is None:
-            front = yield from read_checkpoint(chain, seq)
-            self._keep(_CachePlace(chain, seq, _FRONT), front)
+            start = yield from read_checkpoint_start(chain, seq)
+            self.keep_start(start)
+            front = start.front
         return front
+
+    def keep_start(self, start: CheckpointStart) -> None:
+        """Keep its front, and the pages that came with it."""
+        front = start.front
+        self._keep(_CachePlace(front.epoch, front.seq, _FRONT), front)
+        for page in front.pages:
+            at = front.pages_at + page.position
+            page_data = start.data[at : at + page.byte_count]
+            if len(page_data) < page.byte_count:
+                break
+            if crc32c(page_data) == page.crc:
+                self._keep(_CachePlace(front.epoch, front.seq, page.position), page_data)
 
     def fronts(self, chain: int, seqs: Sequence[int]) -> Steps[list[Checkpoint]]:
         """Those of several checkpoints, asked for together; they are not kept."""

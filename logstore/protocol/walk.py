@@ -6,6 +6,7 @@ caller interprets it. Several seqs are read concurrently, more of them while all
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from logstore.errors import AlreadyExists, Corrupt, LogstoreError, NotFound, Unavailable
 from logstore.formats.chain_state import ChainState
@@ -148,8 +149,29 @@ def _read_state(epoch: int, payload: bytes) -> Steps[bytes]:
     return join_chunks(chunks, whole)
 
 
+class CheckpointStart(NamedTuple):
+    """The front of a checkpoint, and the bytes that came with it; a small one came whole."""
+
+    front: Checkpoint
+    data: bytes
+
+    @property
+    def states(self) -> bytes | None:
+        """None: they did not all come."""
+        end = self.front.pages_at
+        return self.data[self.front.front_bytes : end] if len(self.data) >= end else None
+
+
+Started = Callable[[CheckpointStart], None]
+
+
 def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
     """The front of a checkpoint that the chain's row names."""
+    return (yield from read_checkpoint_start(epoch, seq)).front
+
+
+def read_checkpoint_start(epoch: int, seq: int) -> Steps[CheckpointStart]:
+    """The same, and the bytes that one request brings beside it."""
     key = checkpoint_key(epoch, seq)
     try:
         data = yield from get_retrying(key, 0, FRONT_GUESS_BYTES)
@@ -160,24 +182,33 @@ def read_checkpoint(epoch: int, seq: int) -> Steps[Checkpoint]:
         raise MissingCheckpoint(
             f"a checkpoint that the registry names is missing: key={key}"
         ) from error
-    checkpoint = decode_checkpoint(data)
+    # A copy, since a front keeps the bytes that it was decoded from.
+    checkpoint = decode_checkpoint(data[:front_bytes])
     if checkpoint.epoch != epoch or checkpoint.seq != seq:
         raise Corrupt(f"checkpoint does not match its key: key={key}")
-    return checkpoint
+    return CheckpointStart(checkpoint, data)
 
 
-def read_chain_at(cluster_id: bytes, epoch: int, checkpoint_seq: int) -> Steps[ChainState]:
-    """The chain as it stood at `checkpoint_seq`; 0 is its beginning."""
+def read_chain_at(
+    cluster_id: bytes, epoch: int, checkpoint_seq: int, started: Started = lambda start: None
+) -> Steps[ChainState]:
+    """The chain as it stood at `checkpoint_seq`; 0 is its beginning.
+
+    `started` is called with the start of the checkpoint, for those who want its index too.
+    """
     if checkpoint_seq == 0:
         return ChainState(cluster_id, epoch)
-    checkpoint = yield from read_checkpoint(epoch, checkpoint_seq)
+    start = yield from read_checkpoint_start(epoch, checkpoint_seq)
+    checkpoint, states = start.front, start.states
     if checkpoint.cluster_id != cluster_id:
         raise Corrupt(f"checkpoint of another cluster: epoch={epoch} seq={checkpoint_seq}")
-    states = yield from get_retrying(
-        checkpoint_key(epoch, checkpoint_seq),
-        checkpoint.front_bytes,
-        checkpoint.states_bytes,
-    )
+    started(start)
+    if states is None:
+        states = yield from get_retrying(
+            checkpoint_key(epoch, checkpoint_seq),
+            checkpoint.front_bytes,
+            checkpoint.states_bytes,
+        )
     return (yield from sliced(chain_state_in_slices(checkpoint, states)))
 
 

@@ -31,7 +31,10 @@ class FollowedChains:
         """The follower of an open chain, which may not have been entered yet."""
         if chain not in self._followers:
             self._followers[chain] = Follower(
-                self._cluster_id, chain, row_age_s_max=self._row_age_s_max
+                self._cluster_id,
+                chain,
+                row_age_s_max=self._row_age_s_max,
+                started=self.cache.keep_start,
             )
         return self._followers[chain]
 

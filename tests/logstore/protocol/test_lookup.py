@@ -9,7 +9,7 @@ from logstore.errors import Corrupt
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.checkpoint import Checkpoint, IndexPage, decode_checkpoint, encode_checkpoint
 from logstore.formats.index_rows import ROW, row_at
-from logstore.formats.keys import CHECKPOINTS
+from logstore.formats.keys import CHECKPOINTS, checkpoint_key
 from logstore.formats.partition_row import EpochEntry
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
@@ -22,6 +22,7 @@ from logstore.protocol.partition import (
     locate_offset,
 )
 from logstore.protocol.steps import GetRange
+from logstore.protocol.walk import FRONT_GUESS_BYTES, read_chain_at
 from logstore.testing.process_loop import simulate
 from logstore.testing.scripted import drive
 from logstore.testing.virtual_loop import EPOCH_MS, run
@@ -230,12 +231,39 @@ def test_the_bound_is_for_fronts_and_pages_together() -> None:
     front, pages = summed_up(partitions=60, rows=300)
     bound = front.front_bytes + len(pages) // 2
     cache = IndexCache(bound)
-    drive(cache.front(9, 1), [encoded_checkpoint(60, 300)])
-    assert cache.byte_count == front.front_bytes
+    drive(cache.front(9, 1), [encoded_checkpoint(60, 300)[:FRONT_GUESS_BYTES]])
+    assert front.front_bytes <= cache.byte_count <= FRONT_GUESS_BYTES
     for page in front.pages:
         read_neighbours(cache, front, page, pages)
         assert cache.byte_count <= bound
     assert cache.byte_count > bound - READ_BYTES
+
+
+def test_a_small_checkpoint_is_read_by_one_request_front_states_and_pages() -> None:
+    data = encoded_checkpoint(partitions=3, rows=2)
+    cache = IndexCache()
+
+    chain, requests = drive(read_chain_at(bytes(16), 9, 1, cache.keep_start), [data])
+
+    assert requests == [GetRange(checkpoint_key(9, 1), 0, FRONT_GUESS_BYTES)]
+    assert len(chain.epoch_ranges) == 3
+    front, _ = drive(cache.front(9, 1), [])
+    for page in front.pages:
+        found, _ = drive(cache.page(front, page), [])
+        assert found == data[front.pages_at + page.position :][: page.byte_count]
+
+
+def test_a_damaged_page_that_came_with_its_front_is_read_again() -> None:
+    data = bytearray(encoded_checkpoint(partitions=3, rows=2))
+    front, whole = decode_checkpoint(bytes(data)), bytes(data)
+    page = front.pages[1]
+    data[front.pages_at + page.position] ^= 1
+    cache = IndexCache()
+    drive(cache.front(9, 1), [bytes(data)])
+
+    found, requests = drive(cache.page(front, page), [whole[front.pages_at :]])
+    assert len(requests) == 1
+    assert found == whole[front.pages_at + page.position :][: page.byte_count]
 
 
 def test_what_lies_below_the_first_checkpoint_of_a_chain_is_dropped() -> None:
