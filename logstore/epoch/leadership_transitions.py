@@ -20,7 +20,7 @@ from logstore.epoch.catalog import Catalog, LeadershipChanges, LeadershipClaim, 
 from logstore.epoch.leader import Leader
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
-from logstore.formats.chain_state import ChainState
+from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.partition_state import PartitionState
@@ -173,9 +173,15 @@ class LeadershipTransitions:
         if topic.is_deleted or claim.partition >= topic.partition_count:
             return False
         row = topic.rows[claim.partition]
-        is_ours = row.chain == self._writer.chain.epoch
+        if row.chain != self._writer.chain.epoch:
+            return False
         led = topic.leaders.get(claim.partition)
-        return is_ours and (led is None or led.leader_epoch < row.leader_epoch)
+        if led is not None and led.leader_epoch >= row.leader_epoch:
+            return False
+        # What has begun here ended with its topic, of which a late put brought a row back, before
+        # it is known here that the others are gone.
+        key = EpochKey(topic.topic_id, claim.partition, row.leader_epoch)
+        return not self._writer.has_begun(key)
 
     # Claims
 

@@ -245,11 +245,15 @@ class ChainWriter:
         else:
             self._in_flight[seq].waiters.append(waiter)
 
+    def has_begun(self, key: EpochKey) -> bool:
+        """Whether the chain has this epoch range, ended or not, and has not forgotten it."""
+        return key in self.chain.epoch_ranges
+
     def begin_range(
         self, key: EpochKey, appender: Appender, start: int, state: PartitionState
     ) -> EpochRange:
         """Begin an epoch range: its first entry goes into the open segment, before its batches."""
-        assert key not in self.chain.epoch_ranges, f"leader epoch has begun already: {key}"
+        assert not self.has_begun(key), f"leader epoch has begun already: {key}"
         self._add_state(EntryKind.TAKE, key, start, self._payload(key, start, state))
         state.expiration_ms = self._producer_expiration_ms
         epoch_range = self.chain.epoch_ranges[key] = EpochRange(start, start, state)

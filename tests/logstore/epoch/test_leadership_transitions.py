@@ -199,6 +199,25 @@ def test_a_topic_that_is_deleted_while_it_is_begun_to_be_led_is_led_no_further()
     run(scenario())
 
 
+def test_a_row_of_a_deleted_topic_that_landed_late_makes_no_leadership_begin_twice() -> None:
+    """The feed named one partition each time: that it was gone, and that it was back."""
+
+    async def scenario() -> None:
+        async with (written := WrittenLog()).life() as log:
+            topic = await log.create_topic("orders", 2, {})
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+            key, late = TopicPartition(topic.topic_id, 1), topic.rows[1]
+            log._on_update(RegistryUpdate(log.feed_version, {}, {key: None}))
+            assert topic.is_deleted
+            elsewhere = replace(late, chain=NO_SUCH_CHAIN)
+            log._on_update(RegistryUpdate(log.feed_version, {}, {key: elsewhere}))
+            await put_topic(written, log, "new", PartitionRow.new(1, log.epoch))
+            await until(lambda: is_led(log, "new"), SOON_S)
+            assert not is_led(log, "orders")
+
+    run(scenario())
+
+
 def test_partitions_of_a_takeover_are_led_a_slice_at_a_time() -> None:
     async def scenario() -> None:
         async with WrittenLog().life() as log:
