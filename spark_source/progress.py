@@ -14,6 +14,7 @@ its first batch and not the start, and asks for the start again if it replays th
     Should it be replayed, its start is newer than its end, which is nothing to read.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -53,6 +54,9 @@ from spark_source.planning.pace import TriggerPace, backlog, limit_offsets, scal
 from spark_source.planning.splitting import records_per_task, split_ranges
 from spark_source.vanished import check_fates, vanished
 
+LOOK_AGE_S_MAX = 1.0
+"""For so long a target is all that a query needs to begin: it was read from all rows and chains."""
+
 LONG_POLL_S = 0.5
 """How long a question for news may wait for some. Spark asks again at once otherwise."""
 
@@ -83,6 +87,7 @@ class Progress:
         self._initial: Position | None = None
         self._first_batch_is_due = False
         self._target: Position | None = None
+        self._target_at_s = -math.inf
         self._has_planned_history = False
         """Whether offsets of the last plan lie below a table's end, in files or in none."""
         self._step = FIRST_STEP_OFFSETS
@@ -135,6 +140,7 @@ class Progress:
     def fix_target(self) -> None:
         """From here on `latest` is at most the current committed end."""
         self._target = latest(self._metadata.look())
+        self._target_at_s = self._metadata.clock.monotonic_s()
 
     def latest(self, start: Json, *, is_limited: bool) -> Json:
         """How far to read after `start`. Waits a while where nothing is new."""
@@ -218,7 +224,9 @@ class Progress:
 
     def _read(self, known: Position) -> Extents:
         """Extents by the registry. Raises `Invalid` for topics neither there nor in `known`."""
-        extents = self._metadata.look()
+        is_new = self._metadata.clock.monotonic_s() - self._target_at_s < LOOK_AGE_S_MAX
+        self._target_at_s = -math.inf
+        extents = self._metadata.extents() if is_new else self._metadata.look()
         topics = self._options.topics
         if missing := [name for name in topics.names if name not in {**extents, **known}]:
             raise Invalid(

@@ -35,7 +35,7 @@ def progress_of(
     def open_faulty(url: str, storage: Mapping[str, str]) -> ReadableLog:
         opened = open_readable(url, storage)
         assert opened.runner.registry is not None
-        registry = FaultyReads(opened.runner.registry, faults or [])
+        registry = FaultyReads(opened.runner.registry, [] if faults is None else faults)
         return replace(opened, runner=replace(opened.runner, registry=registry))
 
     survey = LogMetadata(

@@ -11,7 +11,7 @@ from logstore.reading.log_metadata import FEED_INTERVAL_S, PATIENCE_S, LogMetada
 from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode, parse_options
 from spark_source.planning.offsets import Json
-from spark_source.progress import Progress
+from spark_source.progress import LOOK_AGE_S_MAX, Progress
 from tests.logstore.cli.test_fsck import add_row, change_row, drop_row, row_of, rows_of
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
@@ -171,14 +171,31 @@ def test_a_fixed_target_is_reached_and_not_passed(log: LogOnDisk) -> None:
 
 def test_a_fixed_target_below_a_start_at_latest_ends_at_once(log: LogOnDisk) -> None:
     log.create_topic("orders", 1)
-    progress = progress_of(log)
+    time = SteppedTime()
+    progress = progress_of(log, time=time)
     progress.fix_target()
     log.append("orders", 0, batch(5))
+    time.pass_s(LOOK_AGE_S_MAX)
     start = progress.initial()
 
     assert next_of(start) == {"0": 5}
     assert progress.latest(start, is_limited=True) == start
     assert progress.latest(start, is_limited=True) == start
+
+
+def test_a_query_that_ends_by_itself_looks_at_the_registry_once(log: LogOnDisk) -> None:
+    """Its target and its start are of one look."""
+    log.create_topic("orders", 1)
+    log.append("orders", 0, batch(5))
+    away = [Throttled("no rows for a second look")] * 1000
+    faults: list[LogstoreError] = []
+    progress = progress_of(log, startingOffsets="earliest", faults=faults)
+    progress.fix_target()
+    faults += away
+    end = progress.latest(progress.initial(), is_limited=False)
+
+    assert next_of(end) == {"0": 5}
+    assert faults == away
 
 
 def test_trigger_once_is_not_limited(log: LogOnDisk) -> None:
