@@ -45,6 +45,8 @@ class Filled:
     def __init__(self, kind: str, load: Load, options: Options) -> None:
         self._kind = kind
         settings = {**load.settings, **settings_of_share(options.share)}
+        # A segment holds a whole batch at least.
+        settings["batch.size"] = min(int(settings["batch.size"]), options.segment_bytes)
         self._load = replace(load, settings=settings)
         self._options = options
         self._servers = ExitStack()
