@@ -2,8 +2,7 @@
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
 (`epoch.leadership_transitions`); one with a higher leader epoch ends its leadership. Rows never go
-back: one with a lower leader epoch or log start than is known, or a topic's with a lower version,
-was read before it.
+back (`protocol.row_order`).
 
 A topic is served only when all its partition rows exist: an incomplete creation is no topic.
 """
@@ -17,6 +16,7 @@ from logstore.epoch.leader import Leader
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
+from logstore.protocol.row_order import is_older_topic, newest_row
 from logstore.protocol.view import RegistryUpdate
 from logstore.slices import Slices, parts_of
 
@@ -101,13 +101,14 @@ class Catalog:
         return replace(update, topics=new_topics, partitions=new_rows, is_everything=False)
 
     def apply(self, update: RegistryUpdate) -> LeadershipChanges:
-        """Apply rows that were read; the effects on leaderships."""
+        """Apply rows that were read, or written here; the effects on leaderships."""
         self.version = max(self.version, update.version)
-        self.edit_count += not update.version
+        self.edit_count += update.is_written
         topics, partitions = self._named(update)
         changed = {name for name, row in topics.items() if self._put_topic_row(name, row)}
         for key, row in partitions.items():
-            if self._put_row(key, row) and key[0] in self._names:
+            is_new = self._put_row(key, row, is_written=update.is_written)
+            if is_new and key[0] in self._names:
                 changed.add(self._names[key[0]])
         changes = LeadershipChanges()
         for name in sorted(changed):
@@ -126,7 +127,7 @@ class Catalog:
     def _put_topic_row(self, name: str, row: TopicRow | None) -> bool:
         """Whether `row` is new, and not older than what is known."""
         known = self._topic_rows.get(name)
-        if row == known or (row and known and _is_older(row, known)):
+        if row == known or (row and known and is_older_topic(row, known)):
             return False
         if known is not None:
             del self._topic_rows[name], self._names[known.topic_id]
@@ -135,10 +136,12 @@ class Catalog:
             self._names[row.topic_id] = name
         return True
 
-    def _put_row(self, key: TopicPartition, row: PartitionRow | None) -> bool:
+    def _put_row(self, key: TopicPartition, row: PartitionRow | None, *, is_written: bool) -> bool:
         """Whether `row` is new, and not older than what is known."""
         known = self._rows.get(key)
-        if row == known or (row and known and _is_earlier(row, known)):
+        if row is not None and known is not None:
+            row = newest_row(row, known, is_written=is_written)
+        if row == known:
             return False
         if row is None:
             del self._rows[key]
@@ -211,14 +214,6 @@ def _not_in(known: Mapping[K, R], rows: Mapping[K, R | None]) -> Slices[dict[K, 
             yield
         new.update(item for item in some if item[1] != known.get(item[0]))
     return new
-
-
-def _is_earlier(row: PartitionRow, known: PartitionRow) -> bool:
-    return row.leader_epoch < known.leader_epoch or row.log_start < known.log_start
-
-
-def _is_older(row: TopicRow, known: TopicRow) -> bool:
-    return row.topic_id == known.topic_id and row.version < known.version
 
 
 def retire_all(leaders: Iterable[Leader]) -> None:

@@ -22,6 +22,7 @@ deleted, in an entry before those that forget, and in its checkpoints, until the
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -134,7 +135,7 @@ async def shorten_rows(
     )
     for leader, row in zip(long, rows, strict=True):
         if isinstance(row, PartitionRow) and row.leader_epoch == leader.leader_epoch:
-            leader.follow_row(row)
+            leader.follow_row(replace(leader.row, epoch_ranges=row.epoch_ranges))
     return sum(isinstance(row, PartitionRow) for row in rows)
 
 

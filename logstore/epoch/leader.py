@@ -28,6 +28,7 @@ from logstore.formats.segment import AdoptEnd
 from logstore.formats.staging_keys import SinkBatch
 from logstore.protocol.active_producers import ActiveProducer, active_producers
 from logstore.protocol.producers import Refusal, is_ahead, judge
+from logstore.protocol.row_order import newest_row
 from logstore.protocol.sinks import CopyFrom, SinkRefusal, judge_sink
 from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
@@ -132,8 +133,8 @@ class Leader:
         self._epoch_range = self._writer.begin_range(self.key, self, self.high_watermark, state)
 
     def follow_row(self, row: PartitionRow) -> None:
-        """The row of this leadership was changed."""
-        self.row = row
+        """The row of this leadership was changed, or was read before a change of our own."""
+        self.row = row = newest_row(row, self.row, is_written=False)
         self.epoch_ranges = row.epoch_ranges
         self.raise_log_start(row.log_start)
         self.edited_end = max(self.edited_end, row.edited_end)

@@ -104,7 +104,7 @@ class TopicChanges:
         partitions = {
             TopicPartition(topic.topic_id, number): row for number, row in grown.partitions.items()
         }
-        self._on_update(RegistryUpdate(0, {name: grown.topic}, partitions))
+        self._on_update(RegistryUpdate(0, {name: grown.topic}, partitions, is_written=True))
         return topic
 
     def _new_rows(self, assignments: Sequence[Sequence[int]]) -> Slices[list[PartitionRow]]:
@@ -125,9 +125,9 @@ class TopicChanges:
         keyed = [(TopicPartition(new.row.topic_id, n), row) for n, row in enumerate(new.partitions)]
         *most, last = parts_of(keyed, SLICE_ROWS)
         for some in most:
-            self._catalog.apply(RegistryUpdate(0, {}, dict(some)))
+            self._catalog.apply(RegistryUpdate(0, {}, dict(some), is_written=True))
             yield
-        return self._catalog.apply(RegistryUpdate(0, {name: new.row}, dict(last)))
+        return self._catalog.apply(RegistryUpdate(0, {name: new.row}, dict(last), is_written=True))
 
     async def _begin_to_lead(self, name: str, changes: LeadershipChanges, new: NewTopic) -> Topic:
         """Lead our partitions of a topic just created, and notify the other leaders."""
@@ -156,5 +156,5 @@ class TopicChanges:
             partitions = {
                 TopicPartition(topic.topic_id, n): None for n in range(topic.partition_count)
             }
-            self._on_update(RegistryUpdate(0, {name: None}, partitions))
+            self._on_update(RegistryUpdate(0, {name: None}, partitions, is_written=True))
         await self._publish([FeedChange(name, topic.topic_id)])

@@ -30,12 +30,18 @@ ROWS_READ_ONE_BY_ONE_MAX = 600
 
 @dataclass(frozen=True, slots=True)
 class RegistryUpdate:
-    """Rows as they were read; None where there is no (live) one. `version` is the feed's."""
+    """Rows as they were read, or written; None where there is no (live) one.
+
+    `version` is the feed's, 0 where it was not read. Rows read were read after all that was known
+    of them; those of a write (`is_written`) may have been changed, and that read, before its answer
+    came.
+    """
 
     version: int
     topics: Mapping[str, TopicRow | None]
     partitions: Mapping[TopicPartition, PartitionRow | None]
     is_everything: bool = False
+    is_written: bool = False
     quotas: Quotas | None = None
     """All of them; None: they were not read."""
     configs: BrokerConfigs | None = None

@@ -101,3 +101,23 @@ def test_many_rows_are_compared_in_slices() -> None:
     many = update(replace(TOPIC, partitions=3 * SLICE_ROWS))
 
     assert sum(1 for _ in Catalog(1, 7).news(many)) == 2
+
+
+def test_the_late_answer_to_a_creation_takes_back_no_change_of_its_partitions() -> None:
+    catalog = catalog_with(TOPIC)
+    moving = replace(PartitionRow.new(2, 5), replicas=(2, 3), target=3)
+    catalog.apply(RegistryUpdate(2, {}, {TopicPartition(ID, 0): moving}))
+
+    late = catalog.apply(replace(update(TOPIC), version=0, is_written=True))
+
+    assert not late.changed
+    assert catalog.topics["orders"].rows == [moving]
+
+
+def test_a_change_made_here_is_counted_whatever_the_version_of_the_feed() -> None:
+    """Who reads the rows asks by the count whether they are out of date."""
+    catalog = catalog_with(TOPIC)
+    catalog.apply(replace(update(TOPIC), version=0))
+    assert catalog.edit_count == 0
+    catalog.apply(replace(update(TOPIC), version=0, is_written=True))
+    assert catalog.edit_count == 1

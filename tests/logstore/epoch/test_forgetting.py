@@ -24,10 +24,12 @@ from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
+from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.protocol.follow import Follower, copy_of
 from logstore.protocol.leadership import change_leader, is_shorter, shortened
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.records_deletion import Raise, raise_log_start
+from logstore.protocol.view import RegistryUpdate
 from logstore.protocol.walk import read_chain_at, read_on
 from logstore.testing.audit import audit
 from logstore.testing.virtual_loop import EPOCH_MS, run
@@ -279,6 +281,32 @@ def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
             assert await shorten_rows(log.runner, [leader]) == 0
             leader.has_begun = True
             assert await shorten_rows(log.runner, [leader]) == 1
+
+    run(scenario())
+
+
+def test_a_leader_keeps_its_shortened_row_when_another_row_of_its_topic_changes() -> None:
+    """The catalog has the row as it was read before."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+            await hand_over_to_itself(log)
+            leader = topic.leaders[0]
+            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
+            await log.runner.run(raise_log_start(raised))
+            leader.follow_row(await row_of(log, leader.topic_id))
+            assert await shorten_rows(log.runner, [leader]) == 1
+            shorter = leader.row
+
+            changed = TopicRow(topic.topic_id, TopicStatus.LIVE, 1, {"retention.ms": "5"}, 1, 9)
+            log._on_update(RegistryUpdate(log.feed_version, {"orders": changed}, {}))
+
+            assert topic.configs == changed.configs
+            assert leader.row == shorter == await row_of(log, leader.topic_id)
+            assert leader.epoch_ranges == shorter.epoch_ranges
 
     run(scenario())
 

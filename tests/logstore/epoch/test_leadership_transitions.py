@@ -233,3 +233,38 @@ def test_partitions_of_a_takeover_are_led_a_slice_at_a_time() -> None:
             assert led == [SLICE_PARTITIONS, count]
 
     run(scenario())
+
+
+def test_a_takeover_that_reports_late_takes_back_no_move_of_its_partitions() -> None:
+    """Between its rows and its report others read a row, and changed it."""
+
+    async def scenario() -> None:
+        async with WrittenLog().life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            key = TopicPartition(topic.topic_id, 0)
+            taken = topic.rows[0].taken_by(broker=2, chain=NO_SUCH_CHAIN, start=0)
+            moving = replace(taken, replicas=(2, 1), target=1)
+            log._on_update(RegistryUpdate(log.feed_version + 1, {}, {key: moving}))
+
+            await log.lead_recovered([RecoveredPartition(*key, taken, PartitionState())])
+
+            assert topic.rows == [moving]
+
+    run(scenario())
+
+
+def test_partitions_that_another_has_moved_before_their_growth_is_answered_stay_moved() -> None:
+    """The growth is published before the own catalog has it."""
+
+    async def scenario() -> None:
+        async with WrittenLog().life() as log:
+            topic = await log.create_topic("orders", 1, {})
+            key = TopicPartition(topic.topic_id, 1)
+            moving = replace(PartitionRow.new(1, log.epoch), replicas=(1, 2))
+            log._on_update(RegistryUpdate(log.feed_version + 1, {}, {key: moving}))
+
+            await log.create_partitions("orders", 2)
+
+            assert topic.rows[1] == moving
+
+    run(scenario())
