@@ -15,8 +15,6 @@ from logstore.runners.step_runner import outcome_of
 CONTROLLER = "controller"
 STEPS_PER_LEASE = 3
 GIVE_UP_S = 2.0
-LATE_RENEWALS_MAX = 3
-"""In a row, each over only when its holder might no longer act under the lease."""
 ABSTAINED_LEASES = 2.0
 """After these: others look three times in one."""
 
@@ -36,7 +34,6 @@ class LeaseKeeper:
         self._step_now = asyncio.Event()
         self._on_active = on_active
         self._abstains_until_s = 0.0
-        self._late_renewals = 0
 
     @property
     def is_active(self) -> bool:
@@ -61,7 +58,7 @@ class LeaseKeeper:
         while True:
             was_active = self.is_active
             await self._step()
-            if self._late_renewals >= LATE_RENEWALS_MAX:
+            if self._lease.is_too_slow:
                 await self._hand_over()
             if self.is_active and not was_active:
                 logger.warning("this broker is the controller now: broker=%d", self._me)
@@ -88,8 +85,6 @@ class LeaseKeeper:
             return  # it runs out by itself
 
     async def _hand_over(self) -> None:
-        """Others would see it renewed, and wait, while nothing is done under it."""
-        self._late_renewals = 0
         logger.warning(
             "handing the controller lease over, renewing it takes too long to act under it: "
             "broker=%d lease_s=%g",
@@ -113,8 +108,7 @@ class LeaseKeeper:
         except (LogstoreError, TimeoutError) as error:
             logger.debug("the controller lease can be neither renewed nor read: %s", error)
         else:
-            is_late = applies and self._lease.is_mine and not self.is_active
-            self._late_renewals = self._late_renewals + 1 if is_late else 0
+            self._lease.note_ended(self._clock.monotonic_s(), applied=applies)
 
     def _is_dead(self, broker: int, epoch: int) -> bool:
         if not self._log.brokers:

@@ -2,6 +2,7 @@
 
 The lease says who acts, never who is right: what a run commits is right or refused by itself. A run
 that could not renew for half a lease stops at its next step; one that was frozen finds out there.
+One whose renewals take too long to act under the lease, three in a row, leaves it to others.
 """
 
 import asyncio
@@ -57,6 +58,8 @@ class LeasedRows:
         self._lease = Lease(COMPACTOR, owner=owner, owner_epoch=owner_epoch, lease_s=lease_s)
         self._log: OpenLog | None = None
         self._stop: asyncio.Event | None = None
+        self._renews = False
+        self._is_too_slow = False
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._start()
@@ -75,6 +78,7 @@ class LeasedRows:
         """Become the owner. Raises `Busy` once another owner has shown that it lives.
 
         An owner that shows nothing for a lease is dead; one that lives is waited for `wait_s`.
+        Raises `Retryable` where it is ours, and always too late to act under it.
         """
         self._call(self._acquire(wait_s), timeout_s=wait_s + CALL_TIMEOUT_S)
 
@@ -84,6 +88,8 @@ class LeasedRows:
 
     def check(self) -> None:
         """Raises `Retryable` when another run may be at work by now."""
+        if self._is_too_slow:
+            raise self._too_slow()
         if not self.holds:
             raise Retryable(
                 "the lease of compaction was lost, another run may have it; nothing that was "
@@ -134,7 +140,7 @@ class LeasedRows:
         try:
             self._ready.set()
             while not self._stop.is_set():
-                if self._lease.is_mine:
+                if self._renews and self._lease.is_mine:
                     await self._step()
                 await _wait_for(self._stop, self._lease.lease_s / STEPS_PER_LEASE)
             await self._give_up()
@@ -147,9 +153,13 @@ class LeasedRows:
         while True:
             await self._try_to_acquire()
             if self.holds:
+                self._renews = True
                 return
+            if self._lease.is_too_slow:
+                await self._hand_over()
+                raise self._too_slow()
             seen = self._lease.seen
-            if seen is not None and seen.owner != NO_BROKER:
+            if seen is not None and seen.owner != NO_BROKER and not self._lease.is_mine:
                 first = seen if first is None or first.owner != seen.owner else first
                 is_alive = first.heartbeat != seen.heartbeat
                 if is_alive and self._clock.monotonic_s() - began_s >= wait_s:
@@ -159,6 +169,7 @@ class LeasedRows:
     async def _try_to_acquire(self) -> None:
         now_s = self._clock.monotonic_s()
         await self.log.runner.run(self._lease.step(now_s, lambda owner, epoch: False))
+        self._lease.note_ended(self._clock.monotonic_s())
 
     async def _step(self) -> None:
         try:
@@ -166,6 +177,19 @@ class LeasedRows:
                 await self._try_to_acquire()
         except (LogstoreError, TimeoutError):
             return  # `holds` runs out by itself
+        if self._lease.is_too_slow:
+            await self._hand_over()
+
+    async def _hand_over(self) -> None:
+        """Not taken again: the run ends."""
+        self._renews, self._is_too_slow = False, True
+        await self._give_up()
+
+    def _too_slow(self) -> Retryable:
+        return Retryable(
+            "renewing the lease of compaction takes too long to act under it, it is left to "
+            f"others: lease_s={self._lease.lease_s:g}; see why the registry answers slowly here"
+        )
 
     async def _give_up(self) -> None:
         try:

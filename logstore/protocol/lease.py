@@ -3,6 +3,7 @@
     free, or unchanged for a lease, or its owner known to be dead  →  take it (lease epoch + 1)
     held                                                           →  renew (heartbeat + 1)
     not renewed for half a lease                                   →  act no more, but try on
+    three renewals in a row that took as long                      →  give it up: others wait for it
     the row has another owner                                      →  watch again
 
 An observer judges by its own monotonic clock, and counts silence only while it observes. An action
@@ -21,6 +22,9 @@ from logstore.protocol.steps import GetRow, PutRow, Steps, UpdateRow
 
 STEP_DOWN_AT = 0.5
 """Fraction of a lease without a renewal at which the owner stops, long before a takeover."""
+
+LATE_RENEWALS_MAX = 3
+"""In a row, each over only when its owner might no longer act under the lease."""
 
 IsDead = Callable[[int, int], bool]
 """Whether this broker, at this epoch, is known to be gone."""
@@ -41,6 +45,7 @@ class Lease:
         self._renewed_s: float | None = None
         self._silent_s = 0.0
         self._looked_s = 0.0
+        self._late_renewals = 0
 
     @property
     def is_mine(self) -> bool:
@@ -52,6 +57,19 @@ class Lease:
         if self._renewed_s is None or not self.is_mine:
             return False
         return now_s - self._renewed_s < self.lease_s * STEP_DOWN_AT
+
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether its owner is to give it up: others see it renewed, and nothing is done under it.
+
+        As long as renewing it stays as slow, the owner never knows in time that it has it.
+        """
+        return self._late_renewals >= LATE_RENEWALS_MAX
+
+    def note_ended(self, now_s: float, *, applied: bool = True) -> None:
+        """A `step` ended at `now_s`, without an error."""
+        is_late = applied and self.is_mine and not self.holds(now_s)
+        self._late_renewals = self._late_renewals + 1 if is_late else 0
 
     def step(self, now_s: float, is_dead: IsDead, *, applies: bool = True) -> Steps[None]:
         """Renew it or watch it; `now_s` was read before. Raises as the registry does.
@@ -68,6 +86,7 @@ class Lease:
 
     def give_up(self) -> Steps[None]:
         """Release the lease: the next observer may take it."""
+        self._late_renewals = 0
         if not self.is_mine or self.seen is None:
             return
         free = replace(self.seen, owner=NO_BROKER, heartbeat=self.seen.heartbeat + 1)

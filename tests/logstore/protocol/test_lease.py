@@ -12,7 +12,7 @@ from logstore.errors import OutcomeUnknown, Retryable
 from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.formats.partition_row import NO_BROKER
 from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.protocol.lease import Lease
+from logstore.protocol.lease import LATE_RENEWALS_MAX, STEP_DOWN_AT, Lease
 from logstore.protocol.steps import GetRow, UpdateRow
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
@@ -229,6 +229,34 @@ def test_a_registry_that_is_away_is_the_callers_to_hear_of() -> None:
         steps.throw(Retryable("503"))
 
     assert not lease.holds(world.now_s)
+
+
+def test_an_owner_that_is_always_too_late_to_act_is_to_give_it_up() -> None:
+    world, one = World(), lease_of(1)
+    for number in range(1, 2 * LATE_RENEWALS_MAX):
+        world.step(one)
+        assert one.is_mine
+        one.note_ended(world.now_s + LEASE_S * STEP_DOWN_AT)
+        assert one.is_too_slow == (number >= LATE_RENEWALS_MAX)
+        world.now_s += LEASE_S
+    at_once(world.runner.run(one.give_up()))
+    assert not one.is_too_slow
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_late_renewals_are_counted_in_a_row(applied: bool) -> None:
+    """One in time ends the row, and a look by one that does not apply."""
+    world, one = World(), lease_of(1)
+    for _ in range(2 * LATE_RENEWALS_MAX):
+        for late in range(LATE_RENEWALS_MAX):
+            world.now_s += LEASE_S
+            is_last = late == LATE_RENEWALS_MAX - 1
+            world.step(one, applies=applied or not is_last)
+            is_in_time = is_last and applied
+            one.note_ended(
+                world.now_s + (0 if is_in_time else LEASE_S), applied=applied or not is_last
+            )
+            assert not one.is_too_slow
 
 
 @given(
