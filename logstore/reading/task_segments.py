@@ -225,9 +225,9 @@ class TaskSegments:
         if self._has_landed:
             now_s = self._clock.monotonic_s()
             return self._ahead.may_add(_READER, number, size_bytes, now_s)
-        if not size_bytes or not self._is_far:
-            return len(self._begun) < FIRST_REQUESTS
-        return self._ahead.byte_count + size_bytes <= AHEAD_BYTES_MAX
+        if self._begun and self._ahead.byte_count + size_bytes > AHEAD_BYTES_MAX:
+            return False
+        return (self._is_far and size_bytes > 0) or len(self._begun) < FIRST_REQUESTS
 
     def _note_arrived(self) -> None:
         still: list[_BegunFetch] = []

@@ -90,6 +90,9 @@ class Chain(MemoryObjects):
         self._keys = {segment_key(1, seq): seq for seq in range(1, count + 1)}
         self._failing = failing
 
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.get(key)[start : start + length]
+
     def get(self, key: str) -> bytes:
         seq = self._keys[key]
         self.clock.now_s += GET_S
@@ -208,6 +211,17 @@ def test_of_a_store_that_is_far_all_that_there_is_room_for_is_requested_at_once(
             data = segments.get(whole_place(wanted, seq))
             assert len(data) == size_bytes
             assert data.startswith(segment_key(1, seq).encode())
+
+
+def test_a_far_store_is_asked_for_no_more_than_there_is_room_for() -> None:
+    chain = Chain(100, 20 * MiB, {})
+    wanted = sized(100, 20 * MiB)
+
+    with TaskSegments(
+        chain, places_of([wanted]), clock=chain.clock, threads=chain.threads
+    ) as segments:
+        segments.get(whole_place(wanted, 1))
+    assert chain.threads.rounds[0] <= AHEAD_BYTES_MAX // PART_BYTES
 
 
 @pytest.mark.parametrize("extra_bytes", [-1, 0, 1])
