@@ -19,6 +19,7 @@ from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock
 from logstore.prices import Requests
+from logstore.protocol.follow import ROW_AGE_S_MAX
 from logstore.reading.reader import LogReader
 from logstore.wiring.open import ReadableLog, open_readable
 
@@ -30,7 +31,9 @@ def _unwatched(_: str) -> None:
 
 
 class Compactor:
-    """`tables` are the log's unless given. Not for several threads at once."""
+    """`tables` are the log's unless given; `row_age_s_max` is as for `LogReader`. Not for several
+    threads at once.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,9 @@ class Compactor:
         clock: Clock | None = None,
         lease_s: float = LEASE_S,
         tables: CommitTables | None = None,
+        row_age_s_max: float = ROW_AGE_S_MAX,
     ) -> None:
+        self._row_age_s_max = row_age_s_max
         self._url = url
         self._storage = storage
         self._carrier = carrier
@@ -102,7 +107,7 @@ class Compactor:
     def _open(self) -> tuple[ReadableLog, LogReader]:
         if self._log is None or self._reader is None:
             self._log = open_readable(self._url, self._storage)
-            self._reader = LogReader(self._log)
+            self._reader = LogReader(self._log, row_age_s_max=self._row_age_s_max)
         return self._log, self._reader
 
     def _forget(self) -> None:

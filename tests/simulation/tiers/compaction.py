@@ -100,7 +100,12 @@ class _Life:
     def run(self) -> None:
         world = self._world
         compactor = Compactor(
-            URL, {}, ShuffledCarrier(world.rng), clock=world.new_clock(), lease_s=LEASE_S
+            URL,
+            {},
+            ShuffledCarrier(world.rng),
+            clock=world.new_clock(),
+            lease_s=LEASE_S,
+            row_age_s_max=world.plan.grace_s / 2,
         )
         options = RunOptions(now=True, task_bytes=world.tiers.task_bytes)
         for _ in range(self._runs):
