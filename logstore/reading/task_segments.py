@@ -108,12 +108,13 @@ def whole_place(seq_range: SeqRange, seq: int) -> FetchPlace:
 
 
 def parts_of_place(place: FetchPlace) -> list[FetchPlace]:
-    """Requests for it: the place, or ranges of a large segment.
+    """Requests for it: the place, or ranges of a large segment; of one for which there is no room
+    beside others, the place: requests are bounded whatever a plan says of sizes.
 
-    The last of these asks for a byte more than the segment should have, so that a longer one is
+    The last range asks for a byte more than the segment should have, so that a longer one is
     noticed by its reader.
     """
-    if not place.is_whole or place.size_bytes <= 2 * PART_BYTES:
+    if not place.is_whole or not 2 * PART_BYTES < place.size_bytes <= AHEAD_BYTES_MAX:
         return [place]
     starts = range(0, place.size_bytes, PART_BYTES)
     return [

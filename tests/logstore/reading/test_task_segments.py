@@ -242,6 +242,7 @@ def test_a_segment_that_is_not_large_comes_in_one_request() -> None:
     assert len(parts_of_place(FetchPlace(1, 1, size_bytes=2 * PART_BYTES))) == 1
     assert len(parts_of_place(FetchPlace(1, 1, size_bytes=2 * PART_BYTES + 1))) == 3
     assert len(parts_of_place(FetchPlace(1, 1, 0, 9 * PART_BYTES))) == 1
+    assert len(parts_of_place(FetchPlace(1, 1, size_bytes=1 << 60))) == 1
 
 
 def test_segments_that_are_passed_over_are_given_up() -> None:
