@@ -299,8 +299,9 @@ class _LogCheck:
             lacking = [
                 n for n in range(topic.partitions) if TopicPartition(topic.topic_id, n) not in rows
             ]
-            was_led = topic.topic_id in led and topic.topic_id not in deleted
-            if len(lacking) == topic.partitions and not was_led:
+            has_none = len(lacking) == topic.partitions
+            was_led = topic.topic_id in led and not (has_none and topic.topic_id in deleted)
+            if lacking and not was_led:
                 self._found.counts.half_done += 1
             elif lacking:
                 detail = f"no row of partitions {lacking[:10]} (of {topic.partitions})"

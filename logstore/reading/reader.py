@@ -32,7 +32,6 @@ from logstore.protocol.follow import ROW_AGE_S_MAX
 from logstore.protocol.lookup import (
     BelowTrimPoint,
     NotListed,
-    front_unless_trimmed,
     fronts_or_trimmed,
     rows_for_offset,
 )
@@ -43,6 +42,7 @@ from logstore.protocol.metadata import (
     read_table_rows,
     read_topics,
 )
+from logstore.protocol.seal import read_chain_row
 from logstore.protocol.split_offsets import (
     ChainSplit,
     chain_split,
@@ -320,8 +320,8 @@ class LogReader:
                 raise BelowTrimPoint(
                     f"epoch range is no longer listed: chain={ref.chain} offset={offset}"
                 )
-            cache, last = self._chains.cache, checkpoints[-1] if checkpoints else 0
-            if last and (yield from front_unless_trimmed(cache, ref.chain, last)) is None:
+            # By the chain's row: fronts that are kept do not tell that they were deleted since.
+            if (yield from read_chain_row(ref.chain)).trim > max(checkpoints, default=0):
                 raise BelowTrimPoint(
                     f"index is trimmed: chain={ref.chain} offset={offset}; look again"
                 )

@@ -155,8 +155,8 @@ class _Auditor:
         """Every live topic has all of its rows, and no chain leads an unknown topic.
 
         The put of a topic row whose broker died may arrive after a start has dropped its
-        partitions: it has no partition, and no chain has led one or a record says that it was
-        deleted. The next start drops it, too.
+        partitions, and a put of one of those after that: no chain has led one, or none has a row
+        and a record says that it was deleted. The controller, or the next start, drops it, too.
         """
         led = {
             key.topic_id for one in self._found.chains.values() for key in one.state.epoch_ranges
@@ -167,8 +167,8 @@ class _Auditor:
                 lacking = [
                     n for n in numbers if TopicPartition(topic.topic_id, n) not in partitions
                 ]
-                is_late = len(lacking) == topic.partitions and (
-                    topic.topic_id not in led or topic.topic_id in deleted
+                is_late = topic.topic_id not in led or (
+                    len(lacking) == topic.partitions and topic.topic_id in deleted
                 )
                 if lacking and not is_late:
                     self._wrong(f"a topic lacks rows of partitions: name={name} {lacking}")

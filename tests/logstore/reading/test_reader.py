@@ -36,6 +36,7 @@ from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import CountedReads, WrittenLog, committed, read_segment_ranges
 
+NEWER = 10**9
 PARTITIONS = 3
 
 # One life of a broker: batches as (partition, timestamp steps), and whether it ends well.
@@ -471,9 +472,11 @@ def test_a_reader_that_slept_past_a_grace_has_to_read_the_row_again() -> None:
             trimmer = Trimmer(reader.cluster_id, grace_ms=0)
             for _ in range(2):
                 await written.runner.run(trimmer.steps(durable_ends={key: 50}))
-            for offset in (0, 5, 10):
-                with pytest.raises(BelowTrimPoint):
-                    reader.segment_ranges(key, view.row, offset, offset + 1)
+            for _ in range(2):
+                for offset in (0, 5, 10):
+                    with pytest.raises(BelowTrimPoint):
+                        reader.segment_ranges(key, view.row, offset, offset + 1)
+                reader._chains.cache.forget_below(log.epoch, NEWER)  # as if others had needed room
             with pytest.raises(BelowTrimPoint):
                 reader.spans(1, 1, 4)
             with pytest.raises(BelowTrimPoint):
