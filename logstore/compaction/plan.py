@@ -238,7 +238,7 @@ def _places_of(
     return BatchPlaces(
         tuple(EpochKey(bytes.fromhex(topic_id), *numbers) for topic_id, *numbers in keys),
         {int(seq): b85decode(packed) for seq, packed in by_seq.items()},
-        {int(seq): size_bytes for seq, size_bytes in sizes.items()},
+        {int(seq): int(size_bytes) for seq, size_bytes in sizes.items()},
     )
 
 

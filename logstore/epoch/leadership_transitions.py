@@ -169,28 +169,42 @@ class LeadershipTransitions:
         return bool(again or stuck)
 
     def _is_wanted(self, claim: LeadershipClaim) -> bool:
+        return self._is_named(claim) and not self._is_over(claim)
+
+    def _is_named(self, claim: LeadershipClaim) -> bool:
+        """Whether its row names our chain, and nothing as new is led."""
         topic = claim.topic
         if topic.is_deleted or claim.partition >= topic.partition_count:
             return False
         row = topic.rows[claim.partition]
-        if row.chain != self._writer.chain.epoch:
-            return False
         led = topic.leaders.get(claim.partition)
-        if led is not None and led.leader_epoch >= row.leader_epoch:
-            return False
-        # What has begun here ended with its topic, of which a late put brought a row back, before
-        # it is known here that the others are gone.
-        key = EpochKey(topic.topic_id, claim.partition, row.leader_epoch)
-        return not self._writer.has_begun(key)
+        is_ours = row.chain == self._writer.chain.epoch
+        return is_ours and (led is None or led.leader_epoch < row.leader_epoch)
+
+    def _is_over(self, claim: LeadershipClaim) -> bool:
+        """Whether this leadership has been here: it ended with its topic, of which a late put
+        brought a row back before it is known here that the others are gone.
+        """
+        topic, number, _ = claim
+        row = topic.rows[number]
+        return self._writer.has_begun(EpochKey(topic.topic_id, number, row.leader_epoch))
 
     # Claims
 
     async def _assume_leadership(self, claims: Mapping[TopicPartition, LeadershipClaim]) -> None:
-        wanted: dict[TopicPartition, PartitionRow] = {
-            key: claim.topic.rows[claim.partition]
-            for key, claim in claims.items()
-            if self._is_wanted(claim)
-        }
+        wanted: dict[TopicPartition, PartitionRow] = {}
+        for key, claim in claims.items():
+            if not self._is_named(claim):
+                continue
+            if self._is_over(claim):
+                logger.warning(
+                    "partition is not led again, its topic was deleted and a row of it came back: "
+                    "topic=%s partition=%d; if the topic is there, start this broker again",
+                    claim.topic.name,
+                    claim.partition,
+                )
+                continue
+            wanted[key] = claim.topic.rows[claim.partition]
         if not wanted:
             return
         states = await self._runner.run(recover(self._cluster_id, self._broker, wanted, self.warm))

@@ -87,8 +87,8 @@ def difference(change: Mapping[str, Any]) -> Mapping[str, tuple[Any, Any]]:
 def test_it_is_applied_and_planned_again_without_a_change_and_destroyed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None], compute: str
 ) -> None:
-    """A destroy that hangs is killed and run again, as an operator does: Terraform and moto are
-    known to wait for each other, rarely, and then it is said what for.
+    """A destroy that hangs is killed and run again, as an operator does, and it is said where: one
+    of many waited for moto until its time was over, and nothing showed for what.
     """
     endpoint = locked_moto()
     keep_attributes(monkeypatch)
