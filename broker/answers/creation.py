@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from broker.answers.error_codes import Refuse
 from broker.answers.services import Services
+from broker.answers.shown_cluster import INTERNAL_TOPICS
 from broker.cluster.new_partitions import Assignments, place_partitions
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from logstore.epoch.topic_changes import NotAlive
@@ -41,6 +42,19 @@ def check_new_name(broker: Services, name: str) -> None:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"topic name collides with another, since '.' and '_' look alike in metrics: "
             f"name={name} other={known}",
+        )
+
+
+def check_not_internal(name: str, change: str) -> None:
+    """Raises `Refuse` for a topic that belongs to the brokers.
+
+    Groups are found by a hash over its partitions: with more of them, or another life of the topic,
+    their offsets would seem to be gone.
+    """
+    if name in INTERNAL_TOPICS:
+        raise Refuse(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"internal topics are made by brokers and cannot be {change} by clients: name={name}",
         )
 
 

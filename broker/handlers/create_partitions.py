@@ -13,7 +13,13 @@ from functools import partial
 
 from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.client_changes import logged
-from broker.answers.creation import begin_and_wait, check_assignment, check_same_length, make_placed
+from broker.answers.creation import (
+    begin_and_wait,
+    check_assignment,
+    check_not_internal,
+    check_same_length,
+    make_placed,
+)
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.mutation_quota import MutationQuota
 from broker.answers.nested_answers import answer_nested
@@ -87,6 +93,7 @@ def _find(broker: Services, call: Call, name: str) -> Topic:
     topic = broker.log.topics.get(name)
     if topic is None:
         raise UnknownTopic(f"no such topic: name={name}")
+    check_not_internal(name, "grown")
     return topic
 
 

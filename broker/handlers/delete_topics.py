@@ -12,7 +12,7 @@ from functools import partial
 
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import logged
-from broker.answers.creation import begin_and_wait
+from broker.answers.creation import begin_and_wait, check_not_internal
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.mutation_quota import MutationQuota
 from broker.answers.nested_answers import answer_nested
@@ -95,6 +95,7 @@ def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
         raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
     if topic is None:
         raise Refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no such topic: name={asked.name}")
+    check_not_internal(topic.name, "deleted")
     return topic
 
 

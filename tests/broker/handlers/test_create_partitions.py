@@ -150,3 +150,15 @@ def test_many_clients_that_want_the_same_grow_a_topic_once(running: Running) -> 
     assert known.partition_count == 5
     assert codes <= {0, ErrorCode.INVALID_PARTITIONS}
     assert 0 in codes
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_internal_topics_are_grown_by_no_client(
+    running: Running, client: Connection, validate_only: bool
+) -> None:
+    created = running.create_topic("__consumer_offsets", 2)
+    (result,) = grow(client, topic("__consumer_offsets", 3), validate_only=validate_only)
+    running.delete_topic("__consumer_offsets")
+
+    assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert created.partition_count == 2

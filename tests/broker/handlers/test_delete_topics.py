@@ -80,3 +80,14 @@ def test_a_topic_can_be_created_again_at_once(running: Running, client: Connecti
 
     assert first.topic_id != second.topic_id
     assert produce(client, "again", batch_of(b"y")).base_offset == 0
+
+
+def test_internal_topics_are_deleted_by_no_client(running: Running, client: Connection) -> None:
+    topic = running.create_topic("__consumer_offsets")
+    asked = (DeleteTopicState("__consumer_offsets"), DeleteTopicState(None, topic.topic_id))
+    for one in asked:
+        (result,) = delete(client, one)
+        assert result.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert "__consumer_offsets" in (result.error_message or "")
+
+    assert running.log.topics["__consumer_offsets"] is topic
