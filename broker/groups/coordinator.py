@@ -11,11 +11,18 @@ state waits until every append before it is committed; refusals do not.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from broker.groups.decisions import deletion, member_timeouts, offset_expiry, offsets
+from broker.groups.decisions import (
+    deleted_topics,
+    deletion,
+    member_timeouts,
+    offset_expiry,
+    offsets,
+)
+from broker.groups.decisions.deleted_topics import Deletions, IdOf
 from broker.groups.decisions.group import MEMBER_BYTES, NO_DEADLINE, Group, GroupTime
 from broker.groups.decisions.heartbeat import heartbeat
 from broker.groups.decisions.join import JoinAsk, join
@@ -34,7 +41,7 @@ from broker.groups.promises import Done, Promises
 from broker.network.timers import Timers
 from logstore.errors import LogstoreError
 from logstore.ports.clock import Clock
-from logstore.slices import Slices
+from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 
 GROUPS_MAX = 200_000
@@ -45,6 +52,8 @@ LATE_MS = 1_000
 
 LOAD_AGAIN_S = 1.0
 GROUPS_AT_ONCE = 200
+OFFSETS_AT_ONCE = 500
+"""Offsets that are looked at, and deleted, in one step: some 2 ms."""
 
 logger = logging.getLogger(__name__)
 
@@ -281,6 +290,33 @@ class Coordinator:
                 await self._clock.sleep_s(0)
         if not self.is_retired:
             self._journal.let_chain_be_trimmed()
+
+    async def suspects(self, id_of: IdOf) -> set[bytes]:
+        """Returns the ids of topics with offsets here that do not bear their name now."""
+        suspected: set[bytes] = set()
+        async for group, places in self._offsets():
+            suspected |= deleted_topics.suspects(group, places, id_of)
+        return suspected
+
+    async def drop_offsets(self, deletions: Deletions) -> None:
+        """Delete the offsets of topics that were deleted."""
+        async for group, places in self._offsets():
+            self._append(deleted_topics.voided(group, places, deletions))
+
+    async def _offsets(self) -> AsyncIterator[tuple[Group, Sequence[Place]]]:
+        """Yields all groups that are understood, and places of their offsets, some at a time."""
+        count = 0
+        for group in list(self.states.groups.values()):
+            for places in parts_of(list(group.offsets), OFFSETS_AT_ONCE):
+                if self.is_retired:
+                    return
+                if not self.understands(group.group_id):
+                    break
+                yield group, places
+                count += 1 + len(places)
+                if count > OFFSETS_AT_ONCE:
+                    count = 0
+                    await self._clock.sleep_s(0)
 
     def wake(self, group_id: str) -> None:
         group = self.states.get(group_id)

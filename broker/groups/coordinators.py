@@ -15,6 +15,7 @@ from broker.cluster.new_partitions import RunningLoad, place_partitions
 from broker.groups.coordinator import Coordinator, RebalanceReason
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from broker.groups.decisions.limits import GroupLimits
+from broker.groups.deleted_topics import DeletedTopics
 from broker.groups.log_port import LedPartition
 from broker.network.timers import Timers
 from logstore.config.broker import BrokerSettings
@@ -71,6 +72,9 @@ class Coordinators:
         self._led: dict[int, Coordinator] = {}
         self._leaders: dict[int, Leader] = {}
         self._is_being_created = False
+        self._deleted_topics = DeletedTopics(
+            log.runner, clock, start=self._start, id_of=self._topic_id, loaded=self._loaded
+        )
         settings.on_change(self._settings_changed)
         log.on_change(self._changed)
 
@@ -100,7 +104,13 @@ class Coordinators:
             rebalances=self.rebalances,
         )
         self._led[partition], self._leaders[partition] = coordinator, leader
-        self._start(coordinator.load())
+        self._start(self._load(coordinator))
+
+    async def _load(self, coordinator: Coordinator) -> None:
+        await coordinator.load()
+        if coordinator.is_loaded:
+            # Topics may have been deleted while no coordinator of these groups was there.
+            await self._deleted_topics.suspect([coordinator])
 
     def on_retire(self, partition: int) -> None:
         self._leaders.pop(partition, None)
@@ -121,9 +131,11 @@ class Coordinators:
     def _changed(self, topic: Topic) -> None:
         if topic.name == OFFSETS_TOPIC:
             self.follow()
+        elif topic.is_deleted:
+            self._deleted_topics.dropped(topic)
 
     async def run(self) -> None:
-        """Follow the log, and drop offsets that are too old, until cancelled."""
+        """Follow the log, and drop offsets that are too old or void, until cancelled."""
         sweep_at_s = self._clock.monotonic_s() + self._sweep_s
         while True:
             self.follow()
@@ -140,6 +152,7 @@ class Coordinators:
             return
         for coordinator in self.loaded():
             await coordinator.sweep(now_ms)
+        await self._deleted_topics.suspect(self.loaded())
 
     # Looking up
 
@@ -164,11 +177,18 @@ class Coordinators:
         is_known = coordinator.is_loaded and coordinator.understands(group_id)
         return coordinator if is_known else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
+    def _topic_id(self, name: str) -> bytes | None:
+        topic = self._log.topics.get(name)
+        return None if topic is None else topic.topic_id
+
     def _used_bytes(self) -> int:
         return sum(coordinator.states.byte_count for coordinator in self._led.values())
 
     def loaded(self) -> list[Coordinator]:
         self.follow()
+        return self._loaded()
+
+    def _loaded(self) -> list[Coordinator]:
         return [c for c in self._led.values() if c.is_loaded and not c.is_retired]
 
     @property

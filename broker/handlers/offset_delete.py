@@ -1,6 +1,7 @@
 """OffsetDelete, version 0: committed offsets go, but for topics that members subscribe to.
 
-Many offsets are deleted some at a time.
+Many offsets are deleted some at a time. An offset that is there can be deleted whether its topic is
+there or not.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from broker.answers.client_changes import listed, log_change
 from broker.answers.group_requests import coordinator_for
 from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
+from broker.groups.decisions.group import Group
 from broker.groups.decisions.offsets import Place
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -36,7 +38,7 @@ def _delete(broker: Services, call: Call, request: OffsetDeleteRequest) -> Slice
     if isinstance(coordinator, ErrorCode):
         call.answer(OffsetDeleteResponse(coordinator, 0, []))
         return
-    codes = yield from _check(broker, call, request)
+    codes = yield from _check(broker, call, request, coordinator.states.get(request.group_id))
     wanted = [place for place, code in codes.items() if not code]
     for part in parts_of(wanted, AT_ONCE) if wanted else [[]]:
         code, outcomes = coordinator.delete_offsets(request.group_id, part)
@@ -71,17 +73,21 @@ def _deleted(codes: Mapping[Place, ErrorCode]) -> dict[str, list[int]]:
 
 
 def _check(
-    broker: Services, call: Call, request: OffsetDeleteRequest
+    broker: Services, call: Call, request: OffsetDeleteRequest, group: Group | None
 ) -> Slices[dict[Place, ErrorCode]]:
+    known = {} if group is None else group.offsets
     codes: dict[Place, ErrorCode] = {}
     for topic in request.topics or ():
-        code = ErrorCode.NONE
-        if not broker.allows(call, Operation.READ, ResourceKind.TOPIC, topic.name):
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic.name not in broker.log.topics:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        may = broker.allows(call, Operation.READ, ResourceKind.TOPIC, topic.name)
+        is_there = topic.name in broker.log.topics
         for one in topic.partitions or ():
-            codes[topic.name, one.partition_index] = code
+            place = (topic.name, one.partition_index)
+            if not may:
+                codes[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif is_there or place in known:
+                codes[place] = ErrorCode.NONE
+            else:
+                codes[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield
         yield
     return codes

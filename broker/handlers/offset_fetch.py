@@ -2,13 +2,14 @@
 in version 10 by the ids of topics.
 
 Without a committed offset the answer is -1 and no error: the consumer then does as configured
-(auto.offset.reset). No list of topics (null, from version 2) means all that the group has. Errors
-concern a whole group; before version 2 there is no place for them but each partition.
+(auto.offset.reset). No list of topics (null, from version 2) means all that the group has in topics
+that are there. Errors concern a whole group; before version 2 there is no place for them but each
+partition.
 
 Not done: transactions, so no offset is ever unstable and `require_stable` changes nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from broker.answers.budgets import check_answer
@@ -18,9 +19,11 @@ from broker.answers.nested_frames import nested_frame
 from broker.answers.repeats import AskedTopics, Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
+from broker.groups.decisions.group import Group
 from broker.groups.decisions.offsets import find
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from logstore.epoch.log import Topic
 from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_fetch import (
@@ -38,6 +41,7 @@ GROUPS_FROM, TOPIC_IDS_FROM = 8, 10
 GROUP_ERROR_FROM = 2
 NOTHING = -1
 SLICE_PARTITIONS = 500
+SLICE_OFFSETS = 2_000
 PARTITION_BYTES = 24
 """Of an answer, without the metadata of the committed offset."""
 
@@ -189,14 +193,11 @@ def _topics(
     """
     group, log = coordinator.states.get(group_id), broker.log
     if topics is None:
-        by_name: dict[str, list[int]] = {}
-        for name, partition in group.offsets if group is not None else ():
-            by_name.setdefault(name, []).append(partition)
+        by_name = yield from _all_of(group, log.topics)
         topics = [
             (name, sorted(partitions))
             for name, partitions in sorted(by_name.items())
             if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
-            and (call.version < TOPIC_IDS_FROM or name in log.topics)
         ]
     answers: list[OffsetFetchResponseTopics] = []
     count = byte_count = 0
@@ -229,6 +230,21 @@ def _topics(
         byte_count += PARTITION_BYTES * len(lines) + sum([len(one.metadata or "") for one in lines])
         answers.append(OffsetFetchResponseTopics(name, topic_id, lines))
     return answers, byte_count
+
+
+def _all_of(group: Group | None, topics: Mapping[str, Topic]) -> Slices[dict[str, list[int]]]:
+    """Returns partitions by topic name, without those of topics that are deleted or were then.
+
+    A list that names them makes tools fail for the whole group.
+    """
+    by_name: dict[str, list[int]] = {}
+    for number, place in enumerate(() if group is None else list(group.offsets), 1):
+        topic = topics.get(place[0])
+        if topic is not None and find(group, place, topic.topic_id) is not None:
+            by_name.setdefault(place[0], []).append(place[1])
+        if number % SLICE_OFFSETS == 0:
+            yield
+    return by_name
 
 
 def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from broker.groups.coordinator import Coordinator
+from broker.groups.decisions.offsets import OffsetCommit
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.delete_groups import DeleteGroupsRequest
@@ -199,6 +200,53 @@ def test_an_offset_of_a_topic_that_was_created_again_is_void(
     assert fetch_offset(client, "lives", "reborn") == 1
 
 
+@pytest.mark.parametrize("version", [7, 9, 10])
+def test_offsets_of_a_deleted_topic_go_with_it(
+    running: Running, client: Connection, version: int
+) -> None:
+    group, name = f"outlives-{version}", f"gone-topic-{version}"
+    running.create_topic(name)
+    commit(client, group, 7, name)
+    commit(client, group, 1, "t")
+    running.delete_topic(name)
+
+    def listed() -> set[int]:
+        if version < 10:
+            found = fetch_offsets(client, group, None, version)
+            return {one.committed_offset for one in found.values()}
+        groups = [OffsetFetchRequestGroup(group, None, -1, None)]
+        answer = client.call(OFFSET_FETCH, OffsetFetchRequest(groups=groups), 10).groups[0]
+        return {p.committed_offset for topic in answer.topics for p in topic.partitions}
+
+    def recorded() -> set[str]:
+        coordinator = running.broker.groups.find(group)
+        assert isinstance(coordinator, Coordinator)
+        known = coordinator.states.get(group)
+        return set() if known is None else {name for name, _ in known.offsets}
+
+    assert listed() == {1}
+    running.create_topic(name)
+    assert listed() == {1}
+    running.wait_until(lambda: recorded() == {"t"})
+
+
+def test_an_offset_of_a_topic_that_is_not_there_is_in_no_list_and_can_be_deleted(
+    running: Running, client: Connection
+) -> None:
+    commit(client, "left", 1)
+    coordinator = running.broker.groups.find("left")
+    assert isinstance(coordinator, Coordinator)
+    lost = OffsetCommit(("lost", 0), bytes(range(16)), 5, -1, "")
+    running.do(lambda: coordinator.commit("left", [lost], -1))
+
+    assert set(fetch_offsets(client, "left", None, 7)) == {("t", 0)}
+    assert _codes(_delete_offset(client, "left", 0, "lost")) == [0]
+    assert _codes(_delete_offset(client, "left", 0, "lost")) == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ]
+    assert fetch_offset(client, "left") == 1
+
+
 def test_a_commit_is_answered_when_it_is_committed(running: Running, client: Connection) -> None:
     running.hold_store()
     with ThreadPoolExecutor() as threads, running.connect() as other:
@@ -307,8 +355,14 @@ def test_offsets_of_what_members_read_stay(client: Connection) -> None:
     assert fetch_offset(client, "reading") == 1
 
 
-def _delete_offset(client: Connection, group: str, partition: int) -> OffsetDeleteResponse:
-    topics = [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(partition)])]
+def _codes(response: OffsetDeleteResponse) -> list[int]:
+    return [one.error_code for topic in response.topics or () for one in topic.partitions or ()]
+
+
+def _delete_offset(
+    client: Connection, group: str, partition: int, name: str = "t"
+) -> OffsetDeleteResponse:
+    topics = [OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(partition)])]
     response: OffsetDeleteResponse = client.call(
         OFFSET_DELETE, OffsetDeleteRequest(group, topics), 0
     )

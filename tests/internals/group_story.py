@@ -22,11 +22,12 @@ from logstore.formats.feed_row import FeedChange as ChangedRow
 from logstore.protocol.replica_changes import Placement, change_placement
 from logstore.testing.virtual_loop import VirtualClock
 from logstore.wire.errors import ErrorCode
+from logstore.wire.primitives import ZERO_UUID
 from tests.internals.recording import Transcript
 from tests.internals.waiting import until
 from tests.logstore.written import WrittenLog
 
-GROUP, TOPIC_ID = "billing", b"1" * 16
+GROUP = "billing"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 SESSION_MS, REBALANCE_MS = 30_000, 60_000
 READ_BYTES = 1 << 20
@@ -102,7 +103,7 @@ class _Story:
     async def commits(self) -> None:
         self._transcript.say("the first member commits an offset")
         codes: list[ErrorCode] = []
-        self._coordinator.commit(GROUP, [OffsetCommit(("orders", 0), TOPIC_ID, 42, -1, "")], -1)
+        self._coordinator.commit(GROUP, [OffsetCommit(("orders", 0), ZERO_UUID, 42, -1, "")], -1)
         self._coordinator.when_safe(codes.append)
         await until(lambda: bool(codes))
         self._transcript.lines.append(f"answer  anna  OffsetCommit  {codes[0].name}")

@@ -4,6 +4,7 @@ Only `apply` changes state that must survive: a live coordinator applies the rec
 appends, one that starts applies those that it reads, from log start to the high watermark.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from broker.groups.decisions.formats import (
@@ -34,6 +35,8 @@ class GroupStates:
         """Keys with a value: what would be left of the partition by compaction."""
         self.byte_count = 0
         """About what all of it takes in memory."""
+        self.topic_offset_counts = Counter[str]()
+        """Committed offsets by topic name, of all groups."""
         self.newer = NewerRecords()
         self._weights: dict[str, int] = {}
         """Of each group, as weighed last: its share of `byte_count`, without offsets."""
@@ -92,7 +95,9 @@ class GroupStates:
         if value is not None:
             offsets = self.get_or_new(key.group).offsets
             known = offsets.get(place)
-            self.live_count += known is None
+            if known is None:
+                self.live_count += 1
+                self.topic_offset_counts[key.topic] += 1
             self.byte_count += offset_bytes(place, value)
             self.byte_count -= 0 if known is None else offset_bytes(place, known)
             offsets[place] = value
@@ -100,6 +105,9 @@ class GroupStates:
         group = self.groups.get(key.group)
         if group is not None and (gone := group.offsets.pop(place, None)) is not None:
             self.live_count -= 1
+            self.topic_offset_counts[key.topic] -= 1
+            if not self.topic_offset_counts[key.topic]:
+                del self.topic_offset_counts[key.topic]
             self.byte_count -= offset_bytes(place, gone)
             self.forget(group)
 
