@@ -207,7 +207,12 @@ def consume(
     places: Mapping[int, int] | None = None,
 ) -> float:
     """Read `count` records of all partitions from the beginning, or from `places` (partition to
-    offset) on; wall seconds."""
+    offset) on. Returns wall seconds, from before the first request.
+
+    The client fetches in threads of its own from `assign` on: a thread that gets the interpreter
+    late would find all of it in memory.
+    """
+    began, found = time.perf_counter(), 0
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -218,7 +223,6 @@ def consume(
     )
     places = dict.fromkeys(range(partitions), 0) if places is None else places
     consumer.assign([TopicPartition(topic, number, at) for number, at in places.items()])
-    began, found = time.perf_counter(), 0
     while found < count:
         messages = consumer.consume(min(10_000, count - found), 10.0)
         assert messages, f"only {found} of {count} records came"
