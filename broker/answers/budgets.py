@@ -17,6 +17,7 @@ from broker.answers.error_codes import Refuse
 from logstore.protocol.topics import PARTITIONS_MAX
 from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.errors import ErrorCode
+from logstore.wire.read_feed import READ_FEED_KEY
 
 ITEMS_MAX = 100_000
 """Most items of one array of a request; its frame is at most `logstore.request.max.bytes`."""
@@ -94,6 +95,7 @@ BUDGETS: Mapping[int, Budget] = {
     74: Budget(5),
     75: Budget(10),
     ADOPT_KEY: Budget(20),
+    READ_FEED_KEY: Budget(1),
 }
 """By API key; every key that is served has one."""
 

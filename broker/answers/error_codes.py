@@ -6,6 +6,7 @@ producers, so only unforeseen exceptions are mapped to it.
 
 from logstore import errors
 from logstore.config.kinds import InvalidConfig
+from logstore.epoch.confirmations import NotKnownEverywhere
 from logstore.epoch.leader import NotLeading, ProducerRefused, Refusal
 from logstore.epoch.topic_changes import NotAlive
 from logstore.protocol.broker_removal import BrokerNotOver, UnknownBroker
@@ -48,6 +49,7 @@ CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     UnknownBroker: ErrorCode.BROKER_ID_NOT_REGISTERED,
     BrokerNotOver: ErrorCode.REQUEST_TIMED_OUT,
+    NotKnownEverywhere: ErrorCode.REQUEST_TIMED_OUT,
     TooManyQuotas: ErrorCode.POLICY_VIOLATION,
 }
 

@@ -1,6 +1,7 @@
 """Early notice of a broker's death: a connection to it that ends, and a port that refuses the next.
 
-These connections carry no data. While a process lives its port accepts; one that hangs, or a
+These connections carry no data, but for short requests of brokers to each other (`peer_link`).
+While a process lives its port accepts; one that hangs, or a
 network that swallows packets, refuses nothing, so that is left to the lease. A port that refuses
 right from the start tells of a wrong address, not of a death.
 """
@@ -10,12 +11,14 @@ import logging
 import math
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.cluster.peer_link import PeerLink
 from logstore.ports.clock import Clock
+from logstore.wire.read_feed import READ_FEED_KEY, ReadFeedRequest
 
 PEERS_MAX = 1000
 CONNECT_S = 2.0
@@ -63,13 +66,31 @@ class TcpPeers:
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
-        self.connected: set[Peer] = set()
+        self._links: dict[Peer, PeerLink] = {}
         self._wanted: dict[int, Peer] = {}
         self._changed = asyncio.Event()
 
     @property
     def watched_count(self) -> int:
         return len(self._wanted)
+
+    @property
+    def connected(self) -> Collection[Peer]:
+        return self._links.keys()
+
+    async def read_feed(self, broker: int, epoch: int, version: int) -> int | None:
+        """Have a broker read the change feed up to `version`. Returns the version that it knows
+        then; None where there is no connection to that epoch, or it refuses.
+        """
+        peer = self._wanted.get(broker)
+        link = None if peer is None or peer.epoch != epoch else self._links.get(peer)
+        if link is None:
+            return None
+        try:
+            answer = await link.call(READ_FEED_KEY, ReadFeedRequest(version))
+        except OSError:
+            return None
+        return None if answer.error_code else int(answer.version)
 
     def watch(self, peers: Mapping[int, Peer]) -> None:
         wanted = dict(sorted(peers.items())[:PEERS_MAX])
@@ -107,11 +128,11 @@ class TcpPeers:
                     _report_unreachable(peer, error)
             else:
                 was_reached = True
-                self.connected.add(peer)
+                link = self._links[peer] = PeerLink(reader, writer)
                 try:
-                    await _until_closed(reader, writer)
+                    await _until_closed(link, writer)
                 finally:
-                    self.connected.discard(peer)
+                    del self._links[peer]
                 if self._clock.monotonic_s() - began_s >= SHORT_S:
                     wait_s = AGAIN_FIRST_S
                     continue
@@ -157,10 +178,9 @@ def _is_with_itself(writer: asyncio.StreamWriter) -> bool:
     return bool(writer.get_extra_info("sockname") == writer.get_extra_info("peername"))
 
 
-async def _until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _until_closed(link: PeerLink, writer: asyncio.StreamWriter) -> None:
     try:
-        while await reader.read(4096):
-            pass  # it has nothing to say to us
+        await link.run()
     except OSError:
         pass  # reset: as good as closed
     finally:

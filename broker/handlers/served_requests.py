@@ -57,12 +57,14 @@ from broker.handlers.offset_delete import handle as offset_delete
 from broker.handlers.offset_fetch import handle as offset_fetch
 from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_epoch
 from broker.handlers.produce import handle as produce
+from broker.handlers.read_feed import handle as read_feed
 from broker.handlers.sync_group import handle as sync_group
 from broker.handlers.unregister_broker import handle as unregister_broker
 from broker.handlers.update_features import handle as update_features
 from broker.network.call import Call
 from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.framing.apis import APIS, PRIVATE_APIS, Api
+from logstore.wire.read_feed import READ_FEED_KEY
 
 Handle = Callable[[Services, Call, Any], None]
 
@@ -127,6 +129,7 @@ HANDLERS: dict[int, Handler] = dict(
         _handler(74, list_config_resources),
         _handler(75, describe_topic_partitions),
         _handler(ADOPT_KEY, adopt),
+        _handler(READ_FEED_KEY, read_feed),
     ]
 )
 

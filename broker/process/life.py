@@ -159,6 +159,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
         tables=host.tables,
     )
     peers = TcpPeers(runner.clock, runner.rng)
+    log.ask_others_by(peers.read_feed)
     controller = Controller(log, ControllerSettings.of(given), peers)
 
     def settings_changed() -> None:

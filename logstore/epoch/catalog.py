@@ -80,6 +80,9 @@ class Catalog:
         """Of the change feed, up to which all is known."""
         self.edit_count = 0
         """Changes that this broker made itself: rows read before one of them are out of date."""
+        self.read_count = 0
+        """Times that rows which others may have written came in: the answer to a write that began
+        before one of them may be out of date."""
         self._broker = broker
         self._chain = chain
         self._topic_rows: dict[str, TopicRow] = {}
@@ -104,6 +107,7 @@ class Catalog:
         """Apply rows that were read, or written here; the effects on leaderships."""
         self.version = max(self.version, update.version)
         self.edit_count += update.is_written
+        self.read_count += not update.is_written
         topics, partitions = self._named(update)
         changed = {name for name, row in topics.items() if self._put_topic_row(name, row)}
         for key, row in partitions.items():

@@ -56,7 +56,7 @@ class LeadershipTransitions:
         *,
         chain_of: ChainOf,
         looked: Callable[[], Awaitable[None]],
-        publish: Callable[[Sequence[FeedChange]], Awaitable[None]],
+        publish: Callable[[Sequence[FeedChange]], Awaitable[object]],
         on_led: Callable[[Topic], None],
     ) -> None:
         self.warm: Callable[[int], ChainState | None] = lambda epoch: None

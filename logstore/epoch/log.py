@@ -13,30 +13,31 @@ chain is fenced, `fenced` is set and this `Log` is over: another broker leads it
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from logstore.epoch.appender import Waiter
 from logstore.epoch.catalog import Catalog, LeadershipChanges, Topic
+from logstore.epoch.confirmations import Ask, Confirmations
 from logstore.epoch.draining import Successor, drain
+from logstore.epoch.feed_reads import FeedReads
 from logstore.epoch.followers import Followers
 from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
 from logstore.epoch.leader import Leader
 from logstore.epoch.leadership_transitions import LeadershipTransitions, committed
 from logstore.epoch.live_brokers import LiveBrokers
+from logstore.epoch.log_settings import LogSettings
 from logstore.epoch.membership import Heartbeats, Membership
 from logstore.epoch.topic_changes import TopicChanges
 from logstore.epoch.watch import Watch
-from logstore.epoch.writer import ChainLimits, ChainWriter
+from logstore.epoch.writer import ChainWriter
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
 from logstore.formats.config_row import BrokerConfigs
 from logstore.formats.feed_row import FeedChange
-from logstore.formats.partition_state import PRODUCER_EXPIRATION_MS
 from logstore.formats.quota_row import Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.changes import publish
-from logstore.protocol.flush import FlushSettings, MiB
-from logstore.protocol.index_cache import INDEX_CACHE_BYTES, IndexCache
+from logstore.protocol.flush import FlushSettings
+from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.liveness import Liveness
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.partition import ChainCheckpoints
@@ -46,10 +47,9 @@ from logstore.protocol.steps import sliced
 from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.view import RegistryUpdate
 from logstore.reading.cache import SegmentCache
-from logstore.reading.history import History, HistorySettings
+from logstore.reading.history import History
 from logstore.reading.read import Chunk, FoundRecord, Reader, read_in_memory
 from logstore.reading.readable import Readable
-from logstore.reading.segment_parts import WHOLE_BYTES_MAX
 from logstore.reading.table_batches import Compression
 from logstore.reading.tiers import Tiers
 from logstore.runners.step_runner import StepRunner, outcome_of
@@ -58,27 +58,6 @@ from logstore.wiring.open import OpenLog
 __all__ = ["BrokerInfo", "FlushSettings", "Log", "LogSettings", "Topic"]
 
 PRODUCER_ID_SHIFT = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSettings:
-    flush: FlushSettings = field(default_factory=FlushSettings)
-    limits: ChainLimits = field(default_factory=ChainLimits)
-    cache_bytes_max: int = 128 * MiB
-    """Segment bodies kept in memory: the tail, and what lagging consumers read. At 100 MB/s the
-    default covers a second of tail; consumers further back cost one GET per segment and broker."""
-    read_ahead_bytes_max: int = 128 * MiB
-    """Segment bodies that are on their way, or arrived and not read, ahead of lagging consumers: a
-    consumer of 200 MB/s needs 100 MB of them where a GET takes a quarter of a second."""
-    index_cache_bytes_max: int = INDEX_CACHE_BYTES
-    """Fronts and index pages of checkpoints, for consumers behind what a checkpoint covers."""
-    whole_segment_bytes: int = WHOLE_BYTES_MAX
-    """Segments up to this size are fetched whole, whatever is wanted of them."""
-    history: HistorySettings = field(default_factory=HistorySettings)
-    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
-    """How long idle producers are known to partitions that this broker leads."""
-    delete_grace_s: float = 3_600.0
-    """How long after they were given up segments are deleted, at the soonest, by any broker."""
 
 
 class Log:
@@ -133,7 +112,7 @@ class Log:
             publish=self.publish,
             on_led=self._notify,
         )
-        changes = self._new_topic_changes()
+        changes = self._topic_changes = self._new_topic_changes()
         self.create_topic = changes.create_topic
         self.create_partitions = changes.create_partitions
         self.delete_topic = changes.delete_topic
@@ -159,6 +138,14 @@ class Log:
         )
 
     def _new_topic_changes(self) -> TopicChanges:
+        self._membership.feed = lambda: self.feed_version
+        reads = FeedReads(
+            self.runner.clock,
+            version=lambda: self.feed_version,
+            looked=lambda: self._watch.looked(),
+        )
+        self.read_feed = reads.read
+        self._confirmations = Confirmations(self.runner, self.epoch, read_own=reads.read)
         return TopicChanges(
             self.runner,
             self.cluster_id,
@@ -170,6 +157,7 @@ class Log:
             follow_up=self._follow_up,
             on_update=self._on_update,
             publish=self.publish,
+            confirmed=self._confirmations.wait,
         )
 
     def _new_segments(self, settings: LogSettings) -> Reader:
@@ -295,11 +283,20 @@ class Log:
         """Read the change feed now instead of at its next turn."""
         self._watch.look_again()
 
-    async def publish(self, changes: Sequence[FeedChange]) -> None:
-        """Publish changed rows to every broker. A hint: a failure is not reported."""
-        if changes:
-            await outcome_of(self.runner.run(publish(changes)))
-            self._watch.look_again()
+    async def publish(self, changes: Sequence[FeedChange]) -> int | None:
+        """Publish changed rows to every broker. A hint: a failure is not reported.
+
+        Returns the version of the feed that has them; None where it could not be written.
+        """
+        if not changes:
+            return None
+        version = await outcome_of(self.runner.run(publish(changes)))
+        self._watch.look_again()
+        return version if isinstance(version, int) else None
+
+    def ask_others_by(self, ask: Ask) -> None:
+        """`ask` has another broker read the feed; without it their rows alone are looked at."""
+        self._confirmations.ask = ask
 
     async def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""

@@ -42,6 +42,7 @@ class Heartbeats:
         put_age_s: float = 0.0,
         committed_end: int = 0,
         followed: Sequence[int] = (),
+        feed: int = 0,
     ) -> None:
         """Raises `ConditionFailed` when the row is a successor's, or says that we are fenced.
 
@@ -54,6 +55,7 @@ class Heartbeats:
             "put_age_ms": int(put_age_s * 1000),
             "committed_end": committed_end,
             "followed": json.dumps(list(followed), separators=(",", ":")),
+            "feed": feed,
         }
         try:
             await self._runner.registry.update_if(
@@ -88,6 +90,8 @@ class Membership:
         self.status = BrokerStatus.SERVING
         self.followed: Callable[[], Sequence[int]] = tuple
         """Chains of others that consumers can read here."""
+        self.feed: Callable[[], int] = int
+        """Up to which version this broker has read and applied the change feed."""
         self._runner = runner
         self._writer = writer
         self._broker = broker
@@ -138,7 +142,11 @@ class Membership:
         began_s = clock.monotonic_s()
         try:
             await self._heartbeats.send(
-                self.status, writer.oldest_put_age_s, writer.committed_end, self.followed()
+                self.status,
+                writer.oldest_put_age_s,
+                writer.committed_end,
+                self.followed(),
+                self.feed(),
             )
         except ConditionFailed:
             writer.stop()

@@ -18,6 +18,7 @@ from logstore.formats.row_fields import (
 from logstore.ports.registry import Row
 
 BROKER = "broker"
+NO_FEED = -1
 
 
 class BrokerStatus(StrEnum):
@@ -66,9 +67,16 @@ class BrokerRow:
     listeners: Annotated[Mapping[str, Address], _LISTENERS] = field(default_factory=dict)
     version: Annotated[str, OPTIONAL_TEXT] = ""
     """Of its logstore; empty: 0.1.0 or earlier, which did not say."""
+    feed: Annotated[int, OPTIONAL_INT] = NO_FEED
+    """Up to which version it had read and applied the change feed at its last heartbeat."""
     level_min: Annotated[int, OPTIONAL_INT] = OLDEST_LEVEL
     level_max: Annotated[int, OPTIONAL_INT] = OLDEST_LEVEL
     """Format levels that it reads, and can write: from and to (`formats.levels`)."""
+
+    @property
+    def says_feed(self) -> bool:
+        """False: a release of before, which did not say how far it has read the feed."""
+        return self.feed != NO_FEED
 
     def row(self) -> Row:
         return encode_row(self)

@@ -21,8 +21,9 @@ def read_feed() -> Steps[FeedRow]:
     return FeedRow() if row is None else FeedRow.of(row)
 
 
-def publish(changes: Sequence[FeedChange]) -> Steps[None]:
-    """Publish `changes`, which have been made. Gives up after many lost races.
+def publish(changes: Sequence[FeedChange]) -> Steps[int | None]:
+    """Publish `changes`, which have been made. Returns the version of the feed that has them; None
+    after many lost races.
 
     Without it watchers notice the changes only after a minute, so a registry that does not answer
     is retried for about as long. Then raises the registry's error.
@@ -32,7 +33,8 @@ def publish(changes: Sequence[FeedChange]) -> Steps[None]:
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
             feed = feed or (yield from read_feed())
-            yield PutRow(CHANGE, FEED, feed.with_changes(changes).row(), _as_it_was(feed))
+            after = feed.with_changes(changes)
+            yield PutRow(CHANGE, FEED, after.row(), _as_it_was(feed))
         except ConditionFailed as failed:
             feed = FeedRow() if failed.current is None else FeedRow.of(failed.current)
         except Unavailable:
@@ -40,8 +42,9 @@ def publish(changes: Sequence[FeedChange]) -> Steps[None]:
             if unanswered == UNANSWERED_MAX:
                 raise
         else:
-            return
+            return after.version
         yield BackOff(attempt)
+    return None
 
 
 def begin_feed_again() -> Steps[None]:

@@ -153,6 +153,7 @@ def _put_broker_row(me: BrokerInfo, epoch: int, predecessor: BrokerRow | None) -
         lock=me.lock,
         listeners=me.listeners,
         version=me.version,
+        feed=0,
         level_min=OLDEST_LEVEL,
         level_max=me.level_max,
     ).row()

@@ -10,7 +10,7 @@ later; where it asks only that no row be there, it would bring the topic back.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -75,6 +75,17 @@ class BadTopicName(Invalid): ...
 class BadPartitionCount(Invalid): ...
 
 
+class FormerLife(Retryable):
+    """The name had a life that brokers may still serve: have them confirm that it is over first."""
+
+    def __init__(self, name: str, topic_id: bytes) -> None:
+        super().__init__(
+            f"a deleted topic had this name, and brokers may serve it still: name={name} "
+            f"topic_id={topic_id.hex()}; try again"
+        )
+        self.topic_id = topic_id
+
+
 class RowsRemoved(Retryable):
     """A creation was suspended for so long that its partitions were cleared away: it failed."""
 
@@ -110,15 +121,22 @@ def check_partition_count(partitions: int) -> None:
 
 
 def create_topic(
-    name: str, rows: Sequence[PartitionRow], configs: Mapping[str, str], *, replicas: int = 1
+    name: str,
+    rows: Sequence[PartitionRow],
+    configs: Mapping[str, str],
+    *,
+    replicas: int = 1,
+    is_over: Callable[[bytes], bool] = lambda _: True,
 ) -> Steps[NewTopic]:
     """`rows` name the leader of each partition and its open chain.
 
-    Raises `TopicExists`; `RowsRemoved` where a start or a controller took it for one that died.
+    `is_over` says whether every broker knows that the last topic of this name was deleted. Raises
+    `TopicExists`; `FormerLife` where it is not over; `RowsRemoved` where a start or a controller
+    took it for one that died.
     """
     check_topic_name(name)
     check_partition_count(len(rows))
-    place = yield from _free_place(name)
+    place = yield from _free_place(name, is_over)
     topic_id = yield from _draw_topic_id()
     topic = TopicRow(topic_id, TopicStatus.LIVE, len(rows), dict(configs), replicas, FIRST_VERSION)
     partitions = [_put_partition(topic_id, number, row) for number, row in enumerate(rows)]
@@ -152,14 +170,16 @@ def put_partitions(
     return there
 
 
-def _free_place(name: str) -> Steps[list[Condition]]:
-    """The conditions on which a row of this name may be put. Raises `TopicExists`."""
+def _free_place(name: str, is_over: Callable[[bytes], bool]) -> Steps[list[Condition]]:
+    """Returns the conditions on which a row of this name may be put. Raises as `create_topic`."""
     row = yield GetRow(TOPIC, name)
     if row is None:
         return [RowAbsent()]
     last = TopicRow.of(row)
     if last.status is not TopicStatus.DELETED:
         raise TopicExists(f"topic exists: name={name}")
+    if not is_over(last.topic_id):
+        raise FormerLife(name, last.topic_id)
     return _is_deleted(last.topic_id)
 
 

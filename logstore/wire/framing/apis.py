@@ -41,6 +41,7 @@ from logstore.wire.primitives import (
     DecodeError,
     skip_tags,
 )
+from logstore.wire.read_feed import READ_FEED_KEY
 
 API_VERSIONS_KEY: Final = 18
 
@@ -156,7 +157,8 @@ class _Versions(dict[int, Any]):
 APIS: Final[dict[int, Api]] = {row[0]: Api(*row) for row in index.APIS}
 
 PRIVATE_APIS: Final[dict[int, Api]] = {
-    ADOPT_KEY: Api(ADOPT_KEY, "adopt", "Adopt", 0, 0, None, (0,), "logstore.wire")
+    ADOPT_KEY: Api(ADOPT_KEY, "adopt", "Adopt", 0, 0, None, (0,), "logstore.wire"),
+    READ_FEED_KEY: Api(READ_FEED_KEY, "read_feed", "ReadFeed", 0, 0, None, (0,), "logstore.wire"),
 }
 """Our own, which ApiVersions does not list. They have no tags: none of their versions is flexible,
 so a request of one is sent with its version named (`Connection.call`)."""

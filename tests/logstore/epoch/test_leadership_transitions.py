@@ -15,6 +15,7 @@ from logstore.formats.partition_row import PartitionRow, partition_pk, partition
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
+from logstore.ports.registry import RowAbsent
 from logstore.protocol.metadata import read_partition_row
 from logstore.protocol.takeover import RecoveredPartition
 from logstore.protocol.view import RegistryUpdate
@@ -254,14 +255,16 @@ def test_a_takeover_that_reports_late_takes_back_no_move_of_its_partitions() -> 
 
 
 def test_partitions_that_another_has_moved_before_their_growth_is_answered_stay_moved() -> None:
-    """The growth is published before the own catalog has it."""
+    """Its rows are there from an attempt that died, and the controller has changed them since."""
 
     async def scenario() -> None:
         async with WrittenLog().life() as log:
             topic = await log.create_topic("orders", 1, {})
             key = TopicPartition(topic.topic_id, 1)
             moving = replace(PartitionRow.new(1, log.epoch), replicas=(1, 2))
-            log._on_update(RegistryUpdate(log.feed_version + 1, {}, {key: moving}))
+            place = partition_pk(topic.topic_id, 1), partition_sk(topic.topic_id, 1)
+            await log.runner.registry.put_if(*place, moving.row(), RowAbsent())
+            log._on_update(RegistryUpdate(log.feed_version, {}, {key: moving}))
 
             await log.create_partitions("orders", 2)
 

@@ -1,0 +1,98 @@
+"""Waits until every live broker knows a change of topics, or can serve nothing any more.
+
+    publish → version n → own catalog has n → all others, asked at once over the connections that
+    brokers keep to each other; those that do not answer, by their rows, until they confirm
+
+`logstore.protocol.confirmation` decides. An idle cluster pays nothing; a change costs two queries,
+and a message to each broker. Bounded: after `CONFIRM_S` the change stands, and is reported as not
+known everywhere.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from logstore.errors import LogstoreError, Retryable
+from logstore.ports.clock import Clock
+from logstore.protocol.confirmation import Confirmation, Unconfirmed, look_for_unconfirmed
+from logstore.runners.step_runner import StepRunner
+
+CONFIRM_S = 60.0
+ASK_S = 0.5
+"""Then rows are looked at again: a broker that hangs answers nothing."""
+PAUSE_S = 0.2
+
+Ask = Callable[[int, int, int], Awaitable[int | None]]
+"""Broker, its epoch, version: have it read the feed; returns the version that it knows then, None
+without an answer."""
+
+
+class NotKnownEverywhere(Retryable):
+    """A change was made, and some broker has not said in time that it knows it."""
+
+
+class Confirmations:
+    def __init__(
+        self,
+        runner: StepRunner,
+        own_epoch: int,
+        *,
+        read_own: Callable[[int], Awaitable[int]],
+    ) -> None:
+        """`read_own` has this broker read the feed up to a version; returns what it knows then."""
+        self.ask: Ask | None = None
+        """Asks another broker; None: their rows alone are looked at."""
+        self._runner = runner
+        self._own_epoch = own_epoch
+        self._read_own = read_own
+
+    async def wait(self, version: int) -> None:
+        """Return when every broker knows the feed up to `version`. Raises `NotKnownEverywhere`."""
+        confirmation = Confirmation(version, self._own_epoch)
+        try:
+            async with asyncio.timeout(CONFIRM_S):
+                while await self._read_own(version) < version:
+                    await self._pause()
+                await self._others(confirmation)
+        except TimeoutError:
+            raise NotKnownEverywhere(
+                f"the change is made, but not every broker has said that it knows it: "
+                f"feed_version={version} waited_s={CONFIRM_S:g}; `logstore doctor` names a broker "
+                "that hangs"
+            ) from None
+
+    async def _others(self, confirmation: Confirmation) -> None:
+        while True:
+            try:
+                unconfirmed = await self._runner.run(look_for_unconfirmed(confirmation))
+                await self._ask_all(confirmation, unconfirmed)
+            except LogstoreError:
+                pass  # the registry does not answer: look again
+            if confirmation.is_complete:
+                return
+            await self._pause()
+
+    async def _ask_all(self, confirmation: Confirmation, unconfirmed: list[Unconfirmed]) -> None:
+        ask = self.ask
+        if ask is None:
+            return
+        asked = [one for one in unconfirmed if one.can_answer]
+        version = confirmation.version
+
+        async def ask_one(one: Unconfirmed) -> None:
+            try:
+                async with asyncio.timeout(ASK_S):
+                    answer = await ask(one.broker, one.epoch, version)
+            except (TimeoutError, LogstoreError):
+                return
+            if answer is not None:
+                confirmation.answered(one.epoch, answer)
+
+        async with asyncio.TaskGroup() as tasks:
+            for one in asked:
+                tasks.create_task(ask_one(one))
+
+    async def _pause(self) -> None:
+        rng: random.Random = self._runner.rng
+        clock: Clock = self._runner.clock
+        await clock.sleep_s(PAUSE_S * (0.75 + rng.random() / 2))

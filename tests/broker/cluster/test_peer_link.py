@@ -1,0 +1,94 @@
+"""A broker has another one read the feed over the connection that it keeps to it."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from broker.cluster.peer_link import ANSWER_BYTES_MAX
+from broker.cluster.peers import Peer, TcpPeers
+from broker.network.authorizer import Operation
+from logstore.ports.clock import SystemClock
+from tests.broker.network.test_authorizer import deny
+from tests.broker.running import Running
+
+DEADLINE_S = 20.0
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[TcpPeers]:
+    """Peers with a connection to broker 2, epoch 7, at `port`."""
+    clock = SystemClock()
+    peers = TcpPeers(clock, random.Random(0))
+    peer = Peer(2, 7, "127.0.0.1", port)
+    async with asyncio.timeout(DEADLINE_S), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(peers.run(lambda *_: None))
+        peers.watch({2: peer})
+        while peer not in peers.connected:
+            await clock.sleep_s(0.01)
+        yield peers
+        running.cancel()
+
+
+@asynccontextmanager
+async def answering(answer: Callable[[bytes], bytes]) -> AsyncIterator[int]:
+    """A port where each request is answered by the bytes that `answer` makes of it."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                writer.write(answer(await reader.readexactly(size)))
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def test_a_broker_reads_the_feed_when_it_is_asked(running: Running) -> None:
+    async def story() -> None:
+        port = running.listener.public_address[1]
+        async with connected(port) as peers:
+            known = running.log.feed_version
+            assert await peers.read_feed(2, 7, known) == known
+            assert await peers.read_feed(2, 7, known + 1_000) == known, "it has no more"
+            assert await peers.read_feed(2, 8, known) is None, "of another epoch"
+            assert await peers.read_feed(3, 7, known) is None
+
+    asyncio.run(story())
+
+
+def test_only_who_may_act_as_a_broker_may_ask(running: Running) -> None:
+    async def story() -> None:
+        port = running.listener.public_address[1]
+        async with connected(port) as peers:
+            deny(running, Operation.CLUSTER_ACTION)
+            assert await peers.read_feed(2, 7, 0) is None
+
+    rule = running.authorizer.rule
+    try:
+        asyncio.run(story())
+    finally:
+        running.authorizer.rule = rule
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        b"",
+        (ANSWER_BYTES_MAX + 1).to_bytes(4, "big"),
+        (3).to_bytes(4, "big") + bytes(3),
+        b"\xff" * 8,
+    ],
+    ids=["ends", "too large", "too small", "negative"],
+)
+def test_a_peer_that_answers_otherwise_is_no_answer(strange: bytes) -> None:
+    async def story() -> None:
+        closing = strange or b"\xff\xff\xff\xff"
+        async with answering(lambda _: closing) as port, connected(port) as peers:
+            assert await peers.read_feed(2, 7, 1) is None
+
+    asyncio.run(story())
