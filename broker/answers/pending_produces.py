@@ -7,7 +7,8 @@ about many partitions are encoded in slices, after others had their turn.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from broker.answers.error_codes import code_of
@@ -24,6 +25,7 @@ from broker.network.turns import Turns
 from logstore.errors import LogstoreError
 from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
+from logstore.wire.primitives import ZERO_UUID
 
 Waiting = tuple[Call, Sequence[TopicOutcome], float]
 """A request, what became of it if it is committed, and when its time is over."""
@@ -45,6 +47,7 @@ class PendingProduces:
         self._writer = writer
         self._timers = timers
         self._groups: dict[int, _SegmentRequests] = {}
+        self._held: dict[int, Sequence[TopicOutcome]] = {}
 
     def wait(self, call: Call, topics: Sequence[TopicOutcome], seq: int, timeout_ms: int) -> None:
         """Answer `call` when segment `seq` is committed, or in `timeout_ms`."""
@@ -60,6 +63,29 @@ class PendingProduces:
             self._timers.set(group, timeout_ms / 1000)
         if is_new:  # at the end, since it may answer at once
             self._writer.when_committed(seq, group.committed)
+
+    @contextmanager
+    def held(self, topics: Sequence[TopicOutcome]) -> Iterator[None]:
+        """`topics` belong to a request that is not waiting yet: `topic_deleted` is for it, too."""
+        self._held[id(topics)] = topics
+        try:
+            yield
+        finally:
+            del self._held[id(topics)]
+
+    def topic_deleted(self, name: str, topic_id: bytes) -> None:
+        """Acknowledge no batch of the topic any more, also of those that were appended.
+
+        When this returns other brokers may be notified, and the name used again: a client that
+        heard of the one must not take a later acknowledgement for the other.
+        """
+        waiting = [topics for group in self._groups.values() for _, topics, _ in group.waiting]
+        for topics in (*waiting, *self._held.values()):
+            for topic in topics:
+                if topic.topic_id == topic_id:
+                    _refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+                elif topic.name == name and topic.topic_id == ZERO_UUID:
+                    _refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def end(self, group: "_SegmentRequests", code: ErrorCode) -> None:
         """All of the group's requests are over."""
@@ -140,6 +166,13 @@ def _failed_topic(topic: TopicOutcome, code: ErrorCode) -> TopicOutcome:
         one if one.error_code else failed(one.partition, code) for one in topic.partitions
     ]
     return TopicOutcome(topic.name, topic.topic_id, partitions)
+
+
+def _refuse(topic: TopicOutcome, code: ErrorCode) -> None:
+    """Change the outcomes in place: a request that goes on in slices holds the list."""
+    topic.partitions[:] = [
+        one if one.error_code else failed(one.partition, code) for one in topic.partitions
+    ]
 
 
 def failed(partition: int, code: ErrorCode) -> PartitionOutcome:

@@ -164,6 +164,7 @@ class Broker:
             self.alike_names.remove(topic.name)
         if topic.is_deleted:
             self.traffic.forget(topic.topic_id)
+            self.pending_produces.topic_deleted(topic.name, topic.topic_id)
         self.topic_watch.changed()
 
     def _rows_changed(self) -> None:

@@ -223,15 +223,17 @@ def _append_in_slices(
     topics: list[TopicOutcome] = []
     doubts: list[_Doubt] = []
     seq = NOTHING_TO_WAIT_FOR
-    for asked in request.topic_data:
-        outcomes: list[PartitionOutcome] = []
-        topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
-        for part in _parts(asked.partition_data):
-            if call.connection.is_closed:
-                return
-            some = TopicProduceData(asked.name, asked.topic_id, part)
-            seq = max(seq, _append_topic(broker, call, request, some, checks, outcomes, doubts))
-            yield
+    with broker.pending_produces.held(topics):
+        for asked in request.topic_data:
+            outcomes: list[PartitionOutcome] = []
+            topics.append(TopicOutcome(asked.name, asked.topic_id, outcomes))
+            for part in _parts(asked.partition_data):
+                if call.connection.is_closed:
+                    return
+                some = TopicProduceData(asked.name, asked.topic_id, part)
+                last = _append_topic(broker, call, request, some, checks, outcomes, doubts)
+                seq = max(seq, last)
+                yield
     _answer(broker, call, request, topics, seq, doubts)
 
 
@@ -296,10 +298,11 @@ async def _answer_after_fence_check(
     doubts: "list[_Doubt]",
 ) -> None:
     """Refuse batches of idempotent producers only if no other broker had become the leader."""
-    error = await check_not_sealed(broker.log)
-    if error is not None:
-        async for outcomes, number in broker.turns.share(doubts):
-            outcomes[number] = _refused(outcomes[number].partition, error)
+    with broker.pending_produces.held(topics):
+        error = await check_not_sealed(broker.log)
+        if error is not None:
+            async for outcomes, number in broker.turns.share(doubts):
+                outcomes[number] = _refused(outcomes[number].partition, error)
     broker.pending_produces.wait(call, topics, seq, timeout_ms)
 
 

@@ -1,7 +1,10 @@
 """DeleteTopics: by name and by id, and nothing of the topic is seen afterwards."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from logstore.protocol.view import RegistryUpdate
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.delete_topics import (
@@ -91,3 +94,24 @@ def test_internal_topics_are_deleted_by_no_client(running: Running, client: Conn
         assert "__consumer_offsets" in (result.error_message or "")
 
     assert running.log.topics["__consumer_offsets"] is topic
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_what_waits_for_its_commit_is_refused_once_the_topic_is_deleted(
+    running: Running, client: Connection, by_id: bool
+) -> None:
+    name = f"in-flight-{by_id}"
+    topic = running.create_topic(name)
+    version = 13 if by_id else 9
+    running.hold_store()
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(
+            produce, client, name, batch_of(b"x"), version=version, topic_id=topic.topic_id
+        )
+        running.wait_until(lambda: running.log.writer.backlog_bytes > 0)
+        gone = RegistryUpdate(running.log.feed_version, {name: None}, {})
+        running.do(lambda: running.log._on_update(gone))
+        running.let_store_go()
+        code = waiting.result().error_code
+
+    assert code == (ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
