@@ -127,7 +127,9 @@ static enum verdict judge(Decoder *self, Batch *batch)
     const uint8_t *data = batch->stored.buf;
     if (read_batch_header(data, batch->stored.len, header) != OK)
         return REFUSED;
-    int64_t next_offset = header->base_offset + header->last_offset_delta + 1;
+    /* The sum in brackets first: a batch without records has the delta -1, and a base may be the
+     * least of all numbers. */
+    int64_t next_offset = header->base_offset + ((int64_t)header->last_offset_delta + 1);
     int64_t low = header->base_offset > self->start ? header->base_offset : self->start;
     int64_t high = next_offset < self->end ? next_offset : self->end;
     if (header->attributes & CONTROL_BIT || low >= high)
