@@ -6,9 +6,10 @@ offsets, headers; its timestamp against the topic's range, its key on a compacte
 batch's largest timestamp is that of its records, whatever its header says.
 
 Uncompressed batches cost some 0.1 ms a MB, and are read when they are appended. Others must be
-unpacked, and 2 KB may become 64 MiB: those that unpack to little are read at once, on the event
-loop, the rest of a request in a thread (`run`), while the connection that sent it waits. A request
-may unpack to a multiple of its own bytes, so a bomb costs its sender.
+unpacked, by the rules of the strictest consumer (`records.strict_frames`), and 2 KB may become 64
+MiB: those that unpack to little are read at once, on the event loop, the rest of a request in a
+thread (`run`), while the connection that sent it waits. A request may unpack to a multiple of its
+own bytes, so a bomb costs its sender.
 
 Batches whose topic has another codec are packed again in the same place (`recompression`): little
 at once, where the codec is fast whatever it packs, the rest in the thread.
@@ -148,7 +149,7 @@ class RecordChecks:
     ) -> _Verdict:
         try:
             header = read_header(records, 0, len(records))
-            payload = payload_of(records, header, max_bytes=bytes_max)
+            payload = payload_of(records, header, max_bytes=bytes_max, is_strict=True)
             checked = check_payload(
                 records,
                 header,

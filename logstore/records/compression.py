@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING
 
 from logstore.records.batch import Codec, CorruptBatch, Reason
 from logstore.records.crc32c import Buffer
+from logstore.records.strict_frames import XERIAL_HEADER, XERIAL_MAGIC, check_frame, gunzip
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">II", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _XERIAL_LENGTH = struct.Struct(">I")
 _SNAPPY_RATIO_MAX = 22  # a copy of 64 bytes takes 3
@@ -71,17 +70,24 @@ def _compressed(codec: pa.Codec, data: Buffer) -> bytes:
     return compressed
 
 
-def decompress(codec: Codec, data: Buffer, *, max_bytes: int) -> Buffer | pa.Buffer:
+def decompress(
+    codec: Codec, data: Buffer, *, max_bytes: int, is_strict: bool = False
+) -> Buffer | pa.Buffer:
     """The bytes that `data` stands for, at most `max_bytes`.
 
-    Raises `CorruptBatch` (TOO_LARGE, BAD_PAYLOAD).
+    `is_strict` refuses what some client could not read (`records.strict_frames`): asked of what is
+    to be stored, and not of what is stored. Raises `CorruptBatch` (TOO_LARGE, BAD_PAYLOAD).
     """
+    if is_strict and codec == "gzip":
+        return gunzip(data, max_bytes)
+    if is_strict:
+        check_frame(codec, data)
     if codec == "none":
         if len(data) > max_bytes:
             raise _too_large(max_bytes)
         return data
     if codec == "snappy":
-        if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+        if bytes(data[: len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
             return _decompress_xerial(memoryview(data), max_bytes)
         return _decompress_snappy(memoryview(data), 0, max_bytes)
     return _decompress_stream(codec, data, max_bytes)
@@ -148,7 +154,7 @@ def _decompress_snappy(data: memoryview, at: int, max_bytes: int) -> pa.Buffer:
 def _decompress_xerial(data: memoryview, max_bytes: int) -> pa.Buffer:
     blocks: list[pa.Buffer] = []
     left_bytes = max_bytes
-    at = len(_XERIAL_HEADER)
+    at = len(XERIAL_HEADER)
     while at < len(data):
         start = at + _XERIAL_LENGTH.size
         if start > len(data):
@@ -169,7 +175,7 @@ def _xerial_stream(data: Buffer) -> bytes:
 
     snappy = pa.Codec("snappy")
     view = memoryview(data)
-    parts = [_XERIAL_HEADER]
+    parts = [XERIAL_HEADER]
     for at in range(0, len(view), _XERIAL_BLOCK_BYTES):
         block = snappy.compress(view[at : at + _XERIAL_BLOCK_BYTES], asbytes=True)
         parts += (_XERIAL_LENGTH.pack(len(block)), block)

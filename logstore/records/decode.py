@@ -42,10 +42,17 @@ def decode_records(batch: Buffer, *, max_bytes: int) -> list[Record]:
     return decode_payload(header, payload_of(batch, header, max_bytes=max_bytes))
 
 
-def payload_of(batch: Buffer, header: BatchHeader, *, max_bytes: int) -> Buffer:
-    """The decompressed records of `batch`, large enough for as many as the header counts."""
+def payload_of(
+    batch: Buffer, header: BatchHeader, *, max_bytes: int, is_strict: bool = False
+) -> Buffer:
+    """The decompressed records of `batch`, large enough for as many as the header counts.
+
+    `is_strict`: only if every client can read them (`compression.decompress`).
+    """
     packed = memoryview(batch)[HEADER_BYTES : header.size_bytes]
-    payload: Buffer = decompress(header.compression, packed, max_bytes=max_bytes)
+    payload: Buffer = decompress(
+        header.compression, packed, max_bytes=max_bytes, is_strict=is_strict
+    )
     if header.record_count * RECORD_BYTES_MIN > len(payload):
         detail = f"records={header.record_count} payload_bytes={len(payload)}"
         raise CorruptBatch(Reason.BAD_COUNT, 0, detail)
