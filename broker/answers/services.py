@@ -8,6 +8,7 @@ from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.fetch_sessions import FetchSessions
+from broker.answers.leader_settling import LeaderSettling
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
@@ -55,6 +56,7 @@ class Services(Protocol):
     metadata: MetadataBytes
     traffic: Traffic
     topic_watch: TopicWatch
+    leader_settling: LeaderSettling
     alarms: Alarms
     store_reads: asyncio.Semaphore
     """How many reads of store or registry may run at once."""

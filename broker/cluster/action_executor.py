@@ -177,7 +177,8 @@ class ActionExecutor:
             self.takeovers.ended(action.reason, moments)
         self.counts.partitions_taken += len(taken)
         await log.lead_recovered(taken)
-        await log.publish([*self._changes(taken), *self._still_naming(chain)])
+        changes = [*self._changes(taken), *self._still_naming(chain)]
+        await log.publish(changes, is_urgent=True)  # clients wait for the new leaders
         if trouble is not None:
             raise trouble
         took_ms = int((clock.monotonic_s() - began_s) * 1000)

@@ -10,7 +10,14 @@ import asyncio
 from typing import Any
 
 from logstore.errors import Invalid
-from logstore.wire.framing.apis import PRIVATE_APIS, decode_response_header, encode_request_frame
+from logstore.wire.framing.apis import (
+    API_VERSIONS_KEY,
+    APIS,
+    PRIVATE_APIS,
+    decode_response_header,
+    encode_request_frame,
+)
+from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.primitives import DecodeError
 
 CLIENT_ID = "logstore-broker"
@@ -51,6 +58,13 @@ class PeerLink:
                     waiter.exception()  # it may have been given up
             self._waiting.clear()
 
+    async def ping(self) -> None:
+        """Return when the process at the other end has answered. Raises as `call`.
+
+        A connection alone proves nothing: the kernel accepts it for a process that is ending.
+        """
+        await self.call(API_VERSIONS_KEY, ApiVersionsRequest())
+
     async def call(self, key: int, request: Any) -> Any:
         """The answer to a request of ours, version 0; the caller bounds the wait.
 
@@ -58,7 +72,7 @@ class PeerLink:
         """
         if len(self._waiting) >= WAITING_MAX:
             raise LinkClosed(f"a peer answers nothing: requests_without_answer={WAITING_MAX}")
-        api = PRIVATE_APIS[key]
+        api = PRIVATE_APIS.get(key) or APIS[key]
         self._last_id = number = self._last_id % (2**31 - 1) + 1
         waiter = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:

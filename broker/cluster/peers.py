@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.cluster.peer_link import PeerLink
+from logstore.errors import Invalid
 from logstore.ports.clock import Clock
 from logstore.wire.read_feed import READ_FEED_KEY, ReadFeedRequest
 
 PEERS_MAX = 1000
 CONNECT_S = 2.0
-AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 2.0
+AGAIN_FIRST_S, AGAIN_MAX_S = 0.01, 2.0
 SHORT_S = 5.0
 """A connection that ends sooner is made again after a pause that grows, else at once."""
 REPORT_AFTER_S = 5.0
@@ -67,6 +68,10 @@ class TcpPeers:
         self._clock = clock
         self._rng = rng
         self._links: dict[Peer, PeerLink] = {}
+        self.on_lost: Callable[[int], None] = _ignore
+        """Called when a connection that held for a while has ended: its broker may be dead."""
+        self.on_back: Callable[[int], None] = _ignore
+        """Called when a broker whose connection had ended has answered on another one."""
         self._wanted: dict[int, Peer] = {}
         self._changed = asyncio.Event()
 
@@ -112,6 +117,10 @@ class TcpPeers:
                 await self._changed.wait()
                 self._changed.clear()
 
+    async def _notice_back(self, peer: Peer, link: PeerLink) -> None:
+        if await _answers(link):
+            self.on_back(peer.broker)
+
     async def _keep(self, peer: Peer, on_gone: OnGone) -> None:
         """Stay connected to `peer`; tell when it refuses after it was reached."""
         was_reached, wait_s = False, AGAIN_FIRST_S
@@ -127,17 +136,33 @@ class TcpPeers:
                     report_at_s = math.inf
                     _report_unreachable(peer, error)
             else:
-                was_reached = True
                 link = self._links[peer] = PeerLink(reader, writer)
                 try:
-                    await _until_closed(link, writer)
+                    async with asyncio.TaskGroup() as tasks:
+                        if was_reached:
+                            tasks.create_task(self._notice_back(peer, link))
+                        was_reached = True
+                        await _until_closed(link, writer)
                 finally:
                     del self._links[peer]
                 if self._clock.monotonic_s() - began_s >= SHORT_S:
                     wait_s = AGAIN_FIRST_S
+                    self.on_lost(peer.broker)
                     continue
             await self._clock.sleep_s(wait_s * (0.5 + self._rng.random() / 2))
             wait_s = min(2 * wait_s, AGAIN_MAX_S)
+
+
+async def _answers(link: PeerLink) -> bool:
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            await link.ping()
+    except (OSError, TimeoutError, Invalid):
+        return False
+    return True
+
+
+def _ignore(broker: int) -> None: ...
 
 
 def _report_unreachable(peer: Peer, error: Exception) -> None:

@@ -12,6 +12,7 @@ from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
 from broker.answers.fetch_sessions import FetchSessions
+from broker.answers.leader_settling import LeaderSettling
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
@@ -109,7 +110,7 @@ class Broker:
         """Topics whose automatic creation has begun."""
         self.metadata = MetadataBytes()
         self.traffic = Traffic(settings.number("logstore.metrics.names.max"))
-        self.topic_watch = TopicWatch(self.loop)
+        self.topic_watch, self.leader_settling = TopicWatch(self.loop), LeaderSettling(log, tasks)
         log.on_change(self._topic_changed)
         self.tasks = tasks
         self.groups = Coordinators(

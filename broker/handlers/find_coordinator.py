@@ -32,8 +32,16 @@ def handle(broker: Services, call: Call, request: FindCoordinatorRequest) -> Non
     if request.key_type == GROUP and not has_offsets_topic(broker):
         broker.groups.create_topic()
         broker.start(call, partial(_wait_then_answer, broker, call, request), None)
-    else:
+    elif broker.leader_settling.is_settled:
         broker.turns.begin(call, _answer(broker, call, request))
+    else:
+        broker.start(call, partial(_answer_settled, broker, call, request), None)
+
+
+async def _answer_settled(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
+    """A coordinator that has just died is not named (`broker.answers.leader_settling`)."""
+    await broker.leader_settling.wait()
+    await broker.turns.finish(_answer(broker, call, request))
 
 
 async def _wait_then_answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:

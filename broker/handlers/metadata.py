@@ -4,6 +4,9 @@ Version 0 asks for all topics with an empty list, later ones with null. From ver
 can be asked for by id. A topic that does not exist is created if the broker, the request and the
 client's rights allow it; the answer is LEADER_NOT_AVAILABLE, and clients ask again.
 
+Right after a broker's death the answer is held until its partitions have other leaders, at most
+300 ms (`broker.answers.leader_settling`).
+
 Addresses are those of the listener the client came by. Replicas that are alive are in sync, since
 the object store keeps the copies. Any broker serves the requests that only Kafka's controller
 may, so any may be shown as it.
@@ -11,6 +14,7 @@ may, so any may be shown as it.
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from broker.answers.creation import auto_create, check_new_name
 from broker.answers.error_codes import code_of
@@ -48,7 +52,15 @@ NAMES_NULL_FROM = 12
 
 
 def handle(broker: Services, call: Call, request: MetadataRequest) -> None:
-    broker.turns.begin(call, _answer(broker, call, request))
+    if broker.leader_settling.is_settled:
+        broker.turns.begin(call, _answer(broker, call, request))
+    else:
+        broker.start(call, partial(_answer_settled, broker, call, request), None)
+
+
+async def _answer_settled(broker: Services, call: Call, request: MetadataRequest) -> None:
+    await broker.leader_settling.wait()
+    await broker.turns.finish(_answer(broker, call, request))
 
 
 def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[None]:

@@ -160,6 +160,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     )
     peers = TcpPeers(runner.clock, runner.rng)
     log.ask_others_by(peers.read_feed)
+    peers.on_lost, peers.on_back = broker.leader_settling.lost, broker.leader_settling.back
     controller = Controller(log, ControllerSettings.of(given), peers)
 
     def settings_changed() -> None:

@@ -10,9 +10,10 @@ known everywhere.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from logstore.errors import LogstoreError, Retryable
+from logstore.formats.broker_row import BrokerRow
 from logstore.ports.clock import Clock
 from logstore.protocol.confirmation import Confirmation, Unconfirmed, look_for_unconfirmed
 from logstore.runners.step_runner import StepRunner
@@ -60,6 +61,15 @@ class Confirmations:
                 f"feed_version={version} waited_s={CONFIRM_S:g}; `logstore doctor` names a broker "
                 "that hangs"
             ) from None
+
+    async def hint(self, version: int, brokers: Mapping[int, BrokerRow]) -> None:
+        """Have other live `brokers` read the feed now, for what cannot wait for their next turn."""
+        others = [
+            Unconfirmed(broker, row.epoch, can_answer=row.says_feed)
+            for broker, row in brokers.items()
+            if row.epoch != self._own_epoch
+        ]
+        await self._ask_all(Confirmation(version, self._own_epoch), others)
 
     async def _others(self, confirmation: Confirmation) -> None:
         while True:

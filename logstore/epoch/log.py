@@ -283,16 +283,24 @@ class Log:
         """Read the change feed now instead of at its next turn."""
         self._watch.look_again()
 
-    async def publish(self, changes: Sequence[FeedChange]) -> int | None:
+    async def publish(
+        self, changes: Sequence[FeedChange], *, is_urgent: bool = False
+    ) -> int | None:
         """Publish changed rows to every broker. A hint: a failure is not reported.
 
-        Returns the version of the feed that has them; None where it could not be written.
+        `is_urgent`: others are asked to read them now, and not at their next turn. Returns the
+        version of the feed that has them; None where it could not be written.
         """
         if not changes:
             return None
         version = await outcome_of(self.runner.run(publish(changes)))
         self._watch.look_again()
-        return version if isinstance(version, int) else None
+        if not isinstance(version, int):
+            return None
+        if is_urgent:
+            hint = self._confirmations.hint(version, self.live_brokers())
+            self._tasks.create_task(hint)
+        return version
 
     def ask_others_by(self, ask: Ask) -> None:
         """`ask` has another broker read the feed; without it their rows alone are looked at."""

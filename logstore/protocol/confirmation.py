@@ -59,7 +59,8 @@ class Confirmation:
             if chain is None or row is None or self._is_done(epoch, chain, row):
                 self._left.discard(epoch)
             else:
-                can_answer = row.epoch == epoch and row.status is not BrokerStatus.FENCED
+                is_it = row.epoch == epoch and row.status is not BrokerStatus.FENCED
+                can_answer = is_it and row.says_feed  # else it hangs up
                 unconfirmed.append(Unconfirmed(chain.broker, epoch, can_answer))
         return unconfirmed
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from broker.cluster.peer_link import ANSWER_BYTES_MAX
+from broker.cluster.peer_link import ANSWER_BYTES_MAX, PeerLink
 from broker.cluster.peers import Peer, TcpPeers
 from broker.network.authorizer import Operation
 from logstore.ports.clock import SystemClock
@@ -90,5 +90,36 @@ def test_a_peer_that_answers_otherwise_is_no_answer(strange: bytes) -> None:
         closing = strange or b"\xff\xff\xff\xff"
         async with answering(lambda _: closing) as port, connected(port) as peers:
             assert await peers.read_feed(2, 7, 1) is None
+
+    asyncio.run(story())
+
+
+def test_a_process_is_back_when_it_answers_and_not_when_its_port_accepts(running: Running) -> None:
+    """The kernel accepts connections for a process that is ending."""
+
+    async def story() -> None:
+        silent = asyncio.Event()
+
+        async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await silent.wait()
+            writer.close()
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        async with server:
+            for port, is_back in (
+                (server.sockets[0].getsockname()[1], False),
+                (running.listener.public_address[1], True),
+            ):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                link = PeerLink(reader, writer)
+                async with asyncio.TaskGroup() as tasks:
+                    reading = tasks.create_task(link.run())
+                    pinging = tasks.create_task(link.ping())
+                    done, _ = await asyncio.wait([pinging], timeout=5.0 if is_back else 0.05)
+                    assert bool(done) == is_back
+                    pinging.cancel()
+                    reading.cancel()
+                writer.close()
+            silent.set()
 
     asyncio.run(story())
