@@ -19,6 +19,7 @@ from logstore.runners.retrying import RetryingStore
 from logstore.staging.brokers import BrokerAddress, Brokers
 from logstore.staging.commit import BatchCommitter
 from logstore.staging.manifests import Manifests
+from logstore.staging.older_sinks import OlderSinks
 from logstore.staging.topics import SinkTopic, describe_topics
 from logstore.wiring.open import identity_in, open_objects, open_readable
 from spark_source.group_commit import addresses_of, registered_brokers
@@ -50,6 +51,12 @@ class OpenSink:
             raise Refused(f"no log here: url={url}; check the URL")
         self.cluster_id = identity.cluster_id
         self.brokers = Brokers(lambda: self._find_brokers(url, storage, bootstrap))
+        self._older = OlderSinks(
+            self.store,
+            self.cluster_id,
+            clock=self.clock,
+            draw_nonce=lambda: secrets.token_bytes(16),
+        )
         self._topics: dict[str | None, tuple[float, dict[str, SinkTopic]]] = {}
 
     def committer(self) -> BatchCommitter:
@@ -60,7 +67,9 @@ class OpenSink:
             rng=self.rng,
             draw_nonce=lambda: secrets.token_bytes(16),
         )
-        return BatchCommitter(manifests, self.brokers, clock=self.clock, rng=self.rng)
+        return BatchCommitter(
+            manifests, self.brokers, clock=self.clock, rng=self.rng, older=self._older
+        )
 
     def topics(self, name: str | None) -> dict[str, SinkTopic]:
         """The topic that is named, or all. Raises `Invalid` where there is none of that name."""
