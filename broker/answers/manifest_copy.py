@@ -2,7 +2,7 @@
 
     manifest ─► judged ─┬─ here already ───────────────────────────────┬─► committed ─► answer
                         └─ counted ─► indexes in order ─► windows:     │
-                              ranges read ─► checked ─► parts appended ┘
+                       ranges read ─► slices: checked ─► parts appended ┘
 
 `logstore.protocol.sinks` decides what is copied, `logstore.protocol.adopt_plan` in which order, and
 `logstore.protocol.staged_counts` how many batches each partition gets in all. A partition is judged
@@ -14,13 +14,14 @@ An outcome counts once its segment is committed. Partitions that were not reache
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from broker.answers.services import Services
 from broker.answers.staged_checks import CheckedPart
 from broker.answers.staged_fronts import AT_ONCE_MAX
 from broker.answers.staged_manifests import KeptManifest
-from broker.answers.staged_windows import read_window
+from broker.answers.staged_windows import WindowPart, read_window
 from broker.answers.topic_rules import TopicRules
 from logstore.epoch.leader import AlreadyAdopted, CopyFrom, Leader, NotLeading
 from logstore.epoch.log import Topic
@@ -228,9 +229,15 @@ class ManifestCopy:
         return lambda: fronts_at_once(counts.index_bytes_max, AT_ONCE_MAX)
 
     async def _copy(self, window: Sequence[Bite], kept: KeptManifest) -> None:
-        """Read and check a window, then append it."""
+        """Read a window; check and append it slice by slice."""
         left = [bite for bite in window if not self._by_partition[bite.partition].is_decided]
-        parts = await read_window(self.broker, left, kept.read, self._rules) if left else []
+        if not left:
+            return
+        async with aclosing(read_window(self.broker, left, kept.read, self._rules)) as slices:
+            async for parts in slices:
+                await self._append_all(parts, kept)
+
+    async def _append_all(self, parts: Sequence[WindowPart], kept: KeptManifest) -> None:
         for part in parts:
             if isinstance(part.checked, LogstoreError):
                 self._by_partition[part.partition].refuse_for(part.checked)

@@ -93,6 +93,8 @@ class RecordChecks:
         self._recompressed = RecompressedBatches()
         self._at_once_left = at_once_bytes_max
         self._thread_left = LOOKUP_BYTES_MAX
+        self.unpacked_bytes = 0
+        """By `run`, of the batches that it could read."""
 
     def needs_thread(self) -> bool:
         return bool(self._waiting)
@@ -125,6 +127,7 @@ class RecordChecks:
             bytes_max = min(LOOKUP_BYTES_MAX, self._thread_left)
             verdict = self._read(records, rules, now_ms, bytes_max)
             self._thread_left -= _cost(verdict, bytes_max)
+            self.unpacked_bytes += 0 if isinstance(verdict, BadBatch) else verdict.payload_bytes
             self._verdicts[id(records)] = verdict, rules
 
     def check(self, records: memoryview, rules: TopicRules, now_ms: int) -> int:

@@ -5,11 +5,12 @@ of them is done in a thread.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from broker.answers import staged_checks
 from broker.answers.services import Services
-from broker.answers.staged_checks import CheckedPart, ReadPart, check_parts
+from broker.answers.staged_checks import CheckedPart, PartOutcome, ReadPart, check_in_slices
 from broker.answers.topic_rules import TopicRules
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.topic_partition import TopicPartition
@@ -31,20 +32,24 @@ async def read_window(
     bites: Sequence[Bite],
     read: ReadManifest,
     rules_of: Callable[[TopicPartition], TopicRules],
-) -> list[WindowPart]:
-    """The parts of a window. Raises as stores do, `Corrupt` where an object is gone."""
+) -> AsyncGenerator[list[WindowPart], None]:
+    """Yields the parts of a window, some at a time, each partition's in order: those are to be
+    appended before the next are taken. Raises as stores do, `Corrupt` where an object is gone."""
     parts = await broker.loop.run_in_executor(None, parts_of, bites)
-    checked = await _read_and_check(broker, bites, parts, read, rules_of)
-    damaged = [number for number, outcome in enumerate(checked) if isinstance(outcome, Corrupt)]
-    if damaged:  # that is for good, so it is read once more: it may have come on the way
-        some = [parts[number] for number in damaged]
-        flat = [bite for part in some for bite in part]
-        again = await _read_and_check(broker, flat, some, read, rules_of)
-        for number, outcome in zip(damaged, again, strict=True):
-            checked[number] = outcome
-    return [
-        WindowPart(part[0].partition, outcome) for part, outcome in zip(parts, checked, strict=True)
-    ]
+    settled: list[WindowPart] = []
+    async for outcomes in _read_and_check(broker, bites, parts, read, rules_of):
+        for number, checked in outcomes:
+            part = parts[number]
+            if not isinstance(checked, Corrupt):
+                settled.append(WindowPart(part[0].partition, checked))
+                continue
+            # That is for good, so it is read once more: it may have come on the way.
+            yield settled
+            settled = []
+            async for again in _read_and_check(broker, part, [part], read, rules_of):
+                yield [WindowPart(part[0].partition, one.checked) for one in again]
+        yield settled
+        settled = []
 
 
 async def _read_and_check(
@@ -53,8 +58,9 @@ async def _read_and_check(
     parts: Sequence[Sequence[Bite]],
     read: ReadManifest,
     rules_of: Callable[[TopicPartition], TopicRules],
-) -> list[CheckedPart | LogstoreError]:
-    """`bites`: those of all parts, neighbours of an object side by side."""
+) -> AsyncGenerator[list[PartOutcome], None]:
+    """Yields outcomes slice by slice. `bites`: those of all parts, neighbours of an object side by
+    side."""
     loop, key = broker.loop, read.manifest.key
     reads, numbers = await loop.run_in_executor(None, reads_of, bites, key)
     fetched = await _fetch(broker, reads)
@@ -62,7 +68,7 @@ async def _read_and_check(
     rules = [rules_of(part[0].partition) for part in parts]
     created_ms = read.manifest.header.created_ms
 
-    def check() -> list[CheckedPart | LogstoreError]:
+    def begin() -> Iterator[list[PartOutcome]]:
         data = {
             (bite.partition, bite.first): bytes_of(bite.source, *fetched[number])
             for bite, number in zip(bites, numbers, strict=True)
@@ -71,10 +77,15 @@ async def _read_and_check(
             ReadPart([(bite, data[bite.partition, bite.first]) for bite in part], one)
             for part, one in zip(parts, rules, strict=True)
         ]
-        return check_parts(found, created_ms)
+        return check_in_slices(found, created_ms, slice_bytes=staged_checks.SLICE_BYTES)
 
-    async with broker.record_checks:
-        return await loop.run_in_executor(None, check)
+    slices = await loop.run_in_executor(None, begin)
+    while True:
+        async with broker.record_checks:
+            outcomes = await loop.run_in_executor(None, next, slices, None)
+        if outcomes is None:
+            return
+        yield outcomes
 
 
 async def _fetch(

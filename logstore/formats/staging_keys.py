@@ -3,8 +3,13 @@
     staging/<sink, 32 hex digits>/<batch, 20 digits>/manifest
     staging/<sink, 32 hex digits>/<batch, 20 digits>/<task>-<attempt>-<number>
 
-A sink is the hash of its id, which users choose: an id may be of any length and characters. A batch
-is one micro-batch of a query, or one version of a batch write. A task is Spark's
+A sink is a hash, since users choose ids of any length and characters:
+
+    stream with option sinkId      that, and the id of its query, which Spark draws for a checkpoint
+    stream without, batch write    one id: the query's, txnAppId, or one that is drawn
+    older, stream with sinkId      sinkId alone (`logstore.staging.older_sinks`)
+
+A batch is one micro-batch of a query, or one version of a batch write. A task is Spark's
 partition id; an attempt is a number drawn at random, which numbers its objects from 0.
 """
 
@@ -16,6 +21,8 @@ MANIFEST = "manifest"
 SINK_BYTES = 16
 BATCH_MAX = 2**63 - 1
 _BATCH_DIGITS = 20
+_OF_A_QUERY = b"sink of a query"
+"""Sets these hashes apart from those of one id, whatever it is."""
 
 
 class SinkBatch(NamedTuple):
@@ -45,9 +52,16 @@ class StagedName(NamedTuple):
         return f"{batch.prefix}{self.task}-{self.attempt}-{self.number}"
 
 
-def sink_hash(sink_id: str) -> bytes:
-    """16 bytes that stand for the sink's id in keys and partition states."""
-    return hashlib.blake2b(sink_id.encode(), digest_size=SINK_BYTES).digest()
+def sink_hash(sink_id: str, query_id: str | None = None) -> bytes:
+    """Returns the 16 bytes that stand for a sink in keys and partition states.
+
+    With `query_id`, of a sink that one query names: another query's sink of that name is another
+    sink. Spark's query ids are UUIDs, so the joined text says where they end.
+    """
+    if query_id is None:
+        return hashlib.blake2b(sink_id.encode(), digest_size=SINK_BYTES).digest()
+    joined = f"{query_id}/{sink_id}".encode()
+    return hashlib.blake2b(joined, digest_size=SINK_BYTES, person=_OF_A_QUERY).digest()
 
 
 def sink_prefix(sink: bytes) -> str:

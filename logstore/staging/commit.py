@@ -16,6 +16,7 @@ from logstore.retry import pause_s
 from logstore.staging.adoption import Adopted, Adoption
 from logstore.staging.brokers import Brokers
 from logstore.staging.manifests import FixedBatch, Manifests, OfferedBatch, row_changes
+from logstore.staging.older_sinks import OlderSinks, PassedBatch
 from logstore.wire.adopt import ADOPT_KEY, AdoptRequest, AdoptResponse
 
 ADOPT_VERSION = 0
@@ -49,12 +50,15 @@ class BatchCommitter:
         clock: Clock,
         rng: random.Random,
         sleep_s: Callable[[float], None] = blocking_sleep_s,
+        older: OlderSinks | None = None,
     ) -> None:
+        """`older` None: no batch has an `older` identity."""
         self._manifests = manifests
         self._brokers = brokers
         self._clock = clock
         self._rng = rng
         self._sleep_s = sleep_s
+        self._older = older
 
     def commit(self, offered: OfferedBatch, *, timeout_s: float = ADOPT_TIMEOUT_S) -> CommitReport:
         """Every row is in the log, exactly once per partition, when it returns.
@@ -65,7 +69,10 @@ class BatchCommitter:
         rows = offered.rows()
         if not rows:
             return CommitReport({}, True, None)
-        fixed = self._manifests.fix(offered)
+        found = None if self._older is None else self._older.find(offered)
+        if isinstance(found, PassedBatch):
+            return CommitReport({}, False, (0, sum(rows.values())))
+        fixed = self._manifests.fix(offered) if found is None else FixedBatch(found, False)
         adoption = self._adopt(fixed, timeout_s)
         differ = None if fixed.is_ours else row_changes(fixed.manifest.head.rows, rows)
         return CommitReport(adoption.adopted, fixed.is_ours, differ)

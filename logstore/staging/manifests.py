@@ -37,6 +37,8 @@ class OfferedBatch:
     run_id: str
     topics: Sequence[ManifestTopic]
     tasks: Sequence[StagedTask]
+    older: SinkBatch | None = None
+    """The batch as its sink was identified before (`older_sinks`); None: as now."""
 
     def rows(self) -> dict[TopicPartition, int]:
         total: dict[TopicPartition, int] = {}
@@ -141,8 +143,8 @@ def check_usable(found: Manifest, query_id: str) -> None:
         )
     if found.head.query_id != query_id:
         raise Invalid(
-            f"another query writes with the same sink id: batch={found.header.seq} "
-            f"theirs={found.head.query_id} ours={query_id}; give each query a sinkId of its own"
+            f"another query writes to the same sink: batch={found.header.seq} "
+            f"theirs={found.head.query_id} ours={query_id}; give this query a sinkId of its own"
         )
 
 

@@ -28,6 +28,7 @@ def commit_messages(options: WriteOptions, messages: Sequence[WriterCommitMessag
         run_id=identity.run_id,
         topics=[topics[topic_id] for topic_id in sorted(topics)],
         tasks=staged,
+        older=identity.older,
     )
     log = open_sink(options.url, options.storage, options.bootstrap)
     report = log.committer().commit(offered, timeout_s=options.adopt_timeout_s)

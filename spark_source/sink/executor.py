@@ -56,8 +56,17 @@ def write_task(plan: WritePlan, iterator: Iterator[pa.RecordBatch]) -> TaskMessa
     return TaskMessage(identity, manifest_topics(topics.values()), stager.finish())
 
 
-def _identity(plan: WritePlan) -> TaskIdentity:
+def stream_batch(
+    sink_id: str | None, query_id: str, number: int
+) -> tuple[SinkBatch, SinkBatch | None]:
+    """Returns the batch of a stream, and the same as its sink was identified before: by `sinkId`
+    alone, whatever query it was. A new checkpoint has a new query id, so it is a new sink."""
+    if sink_id is None:
+        return SinkBatch(sink_hash(query_id), number), None
+    return SinkBatch(sink_hash(sink_id, query_id), number), SinkBatch(sink_hash(sink_id), number)
 
+
+def _identity(plan: WritePlan) -> TaskIdentity:
     context = TaskContext.get()
     if context is None:
         raise Invalid("a task of a write has no TaskContext: run it by Spark")
@@ -73,8 +82,8 @@ def _identity(plan: WritePlan) -> TaskIdentity:
     query, number = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
     if query is None or number is None:
         raise Invalid(f"a task of a stream without {QUERY_ID} or {BATCH_ID}; a newer Spark?")
-    sink = sink_hash(options.sink_id or query)
-    return TaskIdentity(SinkBatch(sink, int(number)), context.partitionId(), query, run_id)
+    this, older = stream_batch(options.sink_id, query, int(number))
+    return TaskIdentity(this, context.partitionId(), query, run_id, older)
 
 
 def _sender(plan: WritePlan, clock: Clock) -> BatchSender:

@@ -19,6 +19,8 @@ from logstore.runners.retrying import RetryingStore
 from logstore.staging.brokers import BrokerAddress, Brokers
 from logstore.staging.commit import BatchCommitter
 from logstore.staging.manifests import Manifests
+from logstore.staging.older_sinks import OlderSinks
+from logstore.staging.reach import reach_broker
 from logstore.staging.topics import SinkTopic, describe_topics
 from logstore.wiring.open import identity_in, open_objects, open_readable
 from spark_source.group_commit import addresses_of, registered_brokers
@@ -33,6 +35,8 @@ CREATED_WITHIN_S = 5.0
 """How long brokers may not know a topic that another one has created."""
 
 AWAY_S_MAX = 60.0
+"""How long brokers may be away that have answered this process before."""
+
 _PAUSE_S = 0.2
 
 
@@ -40,8 +44,9 @@ class OpenSink:
     """Ports of one log in one process; made once, by `open_sink`."""
 
     def __init__(self, url: str, storage: Storage, bootstrap: str) -> None:
-        self._url, self._storage = url, storage
+        self._url, self._storage, self._bootstrap = url, storage, bootstrap
         self._has_level = False
+        self._has_reached = False
         self.clock = SystemClock()
         self.rng = random.Random()
         self.store = RetryingStore(open_objects(url, dict(storage)), self.rng)
@@ -49,7 +54,13 @@ class OpenSink:
         if identity is None:
             raise Refused(f"no log here: url={url}; check the URL")
         self.cluster_id = identity.cluster_id
-        self.brokers = Brokers(lambda: self._find_brokers(url, storage, bootstrap))
+        self.brokers = Brokers(self._find_brokers)
+        self._older = OlderSinks(
+            self.store,
+            self.cluster_id,
+            clock=self.clock,
+            draw_nonce=lambda: secrets.token_bytes(16),
+        )
         self._topics: dict[str | None, tuple[float, dict[str, SinkTopic]]] = {}
 
     def committer(self) -> BatchCommitter:
@@ -60,7 +71,9 @@ class OpenSink:
             rng=self.rng,
             draw_nonce=lambda: secrets.token_bytes(16),
         )
-        return BatchCommitter(manifests, self.brokers, clock=self.clock, rng=self.rng)
+        return BatchCommitter(
+            manifests, self.brokers, clock=self.clock, rng=self.rng, older=self._older
+        )
 
     def topics(self, name: str | None) -> dict[str, SinkTopic]:
         """The topic that is named, or all. Raises `Invalid` where there is none of that name."""
@@ -80,6 +93,9 @@ class OpenSink:
             blocking_sleep_s(_PAUSE_S)
 
     def _describe(self, name: str | None) -> dict[str, SinkTopic]:
+        if not self._has_reached:
+            reach_broker(self._find_brokers, clock=self.clock, rng=self.rng)
+            self._has_reached = True
         names = None if name is None else [name]
         delays = RetryDelays(deadline_s=AWAY_S_MAX)
         return retry(lambda: describe_topics(self.brokers, names), delays, self.rng)
@@ -105,9 +121,8 @@ class OpenSink:
             raise Refused(f"{why}; until then write with the option delivery=at-least-once")
         self._has_level = True
 
-    @staticmethod
-    def _find_brokers(url: str, storage: Storage, bootstrap: str) -> Sequence[BrokerAddress]:
-        found = addresses_of(bootstrap) or registered_brokers(url, dict(storage))
+    def _find_brokers(self) -> Sequence[BrokerAddress]:
+        found = addresses_of(self._bootstrap) or registered_brokers(self._url, dict(self._storage))
         return [BrokerAddress(*address) for address in found]
 
 

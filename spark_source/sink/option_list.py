@@ -55,8 +55,9 @@ SINK_OPTIONS = (
         "sinkId",
         STREAM,
         "the query's id",
-        "names the sink in the partitions' states. Two queries must not share one. With a new "
-        "checkpoint a query is another sink unless this says otherwise",
+        "names the sink, together with the query's id: with a new one the same query is another "
+        "sink, which writes again the batch that it stands at. A new checkpoint is another sink "
+        "in any case",
     ),
     SinkOption(
         "txnAppId",

@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from pyspark.sql.types import StructType
 
@@ -40,14 +41,25 @@ def plan_write(
         has_topic=parsed.topic is not None,
     )
     if parsed.without_effect:
-        logger.warning("options without effect: %s", ", ".join(parsed.without_effect))
+        warn_once(f"options without effect: {', '.join(parsed.without_effect)}")
+    if columns.left_out:
+        warn_once(
+            f"columns of a topic's rows that are not written, since a row gets its own there: "
+            f"{', '.join(columns.left_out)}; drop them to say so"
+        )
     log = open_sink(parsed.url, parsed.storage, parsed.bootstrap)
     if parsed.delivery is Delivery.EXACTLY_ONCE:
         log.check_level()
     return WritePlan(
         options=parsed,
-        columns=columns,
+        columns=columns.places,
         topics=log.topics(parsed.topic),
         cluster_id=log.cluster_id,
         write_id="" if is_stream else secrets.token_hex(16),
     )
+
+
+@cache
+def warn_once(text: str) -> None:
+    """Warn, the first time in a process: each batch of a stream is planned again."""
+    logger.warning(text)

@@ -17,6 +17,7 @@ from logstore.errors import Invalid
 from logstore.formats.staging_keys import SinkBatch
 from logstore.formats.topic_partition import TopicPartition
 from logstore.records.arrow_schema import header_list_type
+from logstore.records.lookup import LOOKUP_BYTES_MAX
 from logstore.records.murmur2 import hash_keys, murmur2
 from logstore.staging.topics import SinkTopic
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEYLESS_RUN_ROWS = 1000
+ROW_BYTES_MAX = LOOKUP_BYTES_MAX - (64 << 10)
+"""Of key and value: leaders refuse a batch that unpacks to more, however small it was packed. What
+is left is for headers and the record's own fields."""
 _RUN = struct.Struct(">QIQ")
 _TYPES_OF_TEXT = ("key", "value")
 
@@ -190,6 +194,8 @@ def _check_rows(
                 f"a row without a key on a compacted topic: row={first + int(own[0])} "
                 f"topic={topic.name} cleanup.policy=compact"
             )
+    if rows.nbytes > ROW_BYTES_MAX:
+        _check_sizes(topic, rows, mine, first)
     low, high = limits.timestamps_allowed(now_ms)
     stamps = rows.column("timestamp_ms").to_numpy()
     wrong = np.flatnonzero(((stamps < low) | (stamps > high) | (stamps < -1)) & _mask(mine, stamps))
@@ -199,6 +205,22 @@ def _check_rows(
             f"timestamp={stamps[wrong[0]]} allowed={low}..{high} by "
             f"message.timestamp.before.max.ms={limits.before_ms_max} "
             f"message.timestamp.after.max.ms={limits.after_ms_max}"
+        )
+
+
+def _check_sizes(topic: SinkTopic, rows: pa.RecordBatch, mine: Any, first: int) -> None:
+    import pyarrow.compute as pc
+
+    sizes = sum(
+        pc.binary_length(rows.column(name)).fill_null(0).to_numpy().astype(np.int64)
+        for name in _TYPES_OF_TEXT
+    )
+    large = np.flatnonzero((sizes > ROW_BYTES_MAX) & _mask(mine, sizes))
+    if len(large):
+        raise Invalid(
+            f"a row larger than any record may be before compression: "
+            f"row={first + int(large[0])} topic={topic.name} bytes={sizes[large[0]]} "
+            f"bytes_max={ROW_BYTES_MAX}; write it as several rows"
         )
 
 

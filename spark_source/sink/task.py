@@ -35,6 +35,8 @@ class TaskIdentity(NamedTuple):
     task: int
     query_id: str
     run_id: str
+    older: SinkBatch | None = None
+    """The batch as its sink was identified before the query's id was part of it."""
 
 
 class BatchTaker(Protocol):

@@ -242,6 +242,27 @@ def test_an_old_manifest_is_refused(running: Running) -> None:
     assert values(running, "old") == []
 
 
+@pytest.mark.parametrize("ahead_days", [10, -10])
+def test_a_manifest_is_as_old_as_the_chain_says_whatever_the_date_of_the_host(
+    running: Running, ahead_days: int
+) -> None:
+    """Sinks are forgotten by the chain's time: a manifest judged by another could be copied after
+    its sink is forgotten, or be refused while it could finish its batch."""
+    topic = running.create_topic(
+        f"wrong-date{ahead_days}", configs={"message.timestamp.after.max.ms": str(100 * DAY_MS)}
+    )
+    running.clock.ahead_ms = ahead_days * DAY_MS
+    young, old = (staging(running, topic, f"{age}{ahead_days}") for age in ("young", "old"))
+    young.created_ms = NOW_MS - 20 * DAY_MS
+    old.created_ms = NOW_MS - 29 * DAY_MS
+    for found in (young, old):
+        found.small_task({0: [["a"]]})
+        found.put(running.shared.objects)
+
+    assert outcome(running, young.request()) == (ADOPTED, 0, 1)
+    assert "too old" in refusal(running, old.request(), INVALID)
+
+
 def test_a_void_manifest_is_refused(running: Running) -> None:
     topic = running.create_topic("void")
     found = staging(running, topic, "void")

@@ -5,6 +5,7 @@ from itertools import chain, repeat
 
 import pytest
 
+from broker.answers import record_checks, staged_checks
 from broker.answers.staged_fronts import KEPT_MAX
 from logstore.formats.segment import HEADER_BYTES
 from logstore.formats.topic_partition import TopicPartition
@@ -114,6 +115,34 @@ def test_inline_batches_that_come_damaged_are_read_once_more(running: Running) -
 
 
 # Memory and requests
+
+
+def test_batches_that_compress_well_are_copied_whatever_they_unpack_to(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_checks, "LOOKUP_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(staged_checks, "SLICE_BYTES", 1 << 20)
+    found = staging(running, running.create_topic("zeros"), "zeros")
+    for _ in range(2):
+        found.task({0: [["0" * 1_000_000] for _ in range(10)]}, compression="zstd")
+    found.put(running.shared.objects)
+
+    assert outcome(running, found.request()) == (ADOPTED, 0, 20)
+    assert outcome(running, found.request()) == (ALREADY, 0, 20)
+
+
+def test_a_batch_that_unpacks_to_more_than_any_may_ends_its_query(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_checks, "LOOKUP_BYTES_MAX", 1 << 20)
+    found = staging(running, running.create_topic("bomb"), "bomb")
+    ref = found.task({0: [["a"], ["0" * 2_000_000]]}, compression="zstd")
+    found.put(running.shared.objects)
+
+    for _ in range(2):
+        text = refusal(running, found.request(), INVALID)
+        assert "unpacks to more than any batch may" in text
+        assert ref.name.key(found.sink_batch) in text
 
 
 def staged_of_many(running: Running, name: str, count: int) -> Staging:

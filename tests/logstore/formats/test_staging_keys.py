@@ -1,5 +1,7 @@
 """Keys of staged objects: what a key names is what made it."""
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,18 @@ def test_a_key_names_what_made_it(batch: SinkBatch, name: StagedName) -> None:
     assert place_of(name.key(batch)) == (batch, name)
     assert place_of(batch.manifest_key) == (batch, None)
     assert is_key(name.key(batch)) and name.key(batch).startswith(batch.prefix)
+
+
+def test_the_hashes_of_sinks_are_stored_and_stay_as_they_are() -> None:
+    assert sink_hash("orders-sink").hex() == "f317c2af5e8818d961f2a846365c1a32"
+    assert sink_hash("orders-sink", "0b1c").hex() == "1a69464b5014d03352f5a3ddec5bb5ba"
+
+
+@given(st.text(), st.text(), st.uuids(), st.uuids())
+def test_another_query_or_another_name_is_another_sink(a: str, b: str, p: UUID, q: UUID) -> None:
+    named = {(name, query): sink_hash(name, str(query)) for name in (a, b) for query in (p, q)}
+    assert len(set(named.values())) == len(named)
+    assert not {sink_hash(name) for name in (a, b, str(p), f"{p}/{a}")} & set(named.values())
 
 
 @pytest.mark.parametrize(

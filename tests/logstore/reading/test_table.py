@@ -1,6 +1,8 @@
 """How far one look into a table goes, and whose snapshot it uses."""
 
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,10 +10,14 @@ from hypothesis import strategies as st
 
 from logstore.errors import NotFound
 from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
+from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryObjects
 from logstore.reading.table import TableReader, TableRequest, window_end
-from logstore.reading.table_batches import Stream
+from logstore.reading.table_batches import Stream, TableBatches
+from logstore.records.decode import decode_records
+from logstore.records.record import Record
 from logstore.testing.virtual_loop import VirtualClock
+from tests.logstore.history.tables import TOPIC_ID, some_rows, written
 
 TOPIC = bytes(16)
 STREAM = Stream(TOPIC, 0, "none")
@@ -73,6 +79,30 @@ def test_one_window_is_one_file_where_files_do_not_overlap() -> None:
         100,
         100,
     ]
+
+
+@pytest.mark.parametrize("last", [1, 2, 40])
+def test_a_span_does_not_pass_over_a_last_file_however_few_rows_it_has(
+    last: int, tmp_path: Path
+) -> None:
+    store = DirectoryStore(tmp_path)
+    files = [*written(store, some_rows(0, 40)), *written(store, some_rows(40, 40 + last))]
+    reader = TableReader(Versions(table(1, 40 + last, *files)), store, cursors_max=2)
+    stream = Stream(TOPIC_ID, 0, "none")
+
+    found, position = list[int](), 0
+    while position < 40 + last:
+        span = reader.span(stream, position, 0, 1 << 20)
+        found += [record.offset_delta + base for base, record in records_of_span(span)]
+        assert span.end > position
+        position = span.end
+    assert found == list(range(40 + last))
+
+
+def records_of_span(span: TableBatches) -> Iterator[tuple[int, Record]]:
+    for base, batch in zip(span.bases, span.batches, strict=True):
+        for record in decode_records(batch, max_bytes=1 << 20):
+            yield base, record
 
 
 def test_a_table_that_does_not_reach_an_offset_is_looked_at_again_each_time() -> None:

@@ -58,6 +58,9 @@ class AdoptingCluster:
         self._cluster_id = cluster_id
         self._sinks: dict[tuple[TopicPartition, bytes], int] = {}
 
+    def row_count(self) -> int:
+        return sum(map(len, self.logs.values()))
+
     def open(self, host: str, port: int, timeout_s: float) -> "Link":
         return Link(self, port)
 

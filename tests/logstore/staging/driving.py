@@ -14,6 +14,7 @@ from logstore.runners.retrying import RetryingStore
 from logstore.staging.brokers import BrokerAddress, Brokers
 from logstore.staging.commit import BatchCommitter, CommitReport
 from logstore.staging.manifests import Manifests, OfferedBatch
+from logstore.staging.older_sinks import OlderSinks
 from logstore.staging.task import ObjectWriter, StagedTask, TaskStager
 from tests.logstore.staging.adopting import AdoptingCluster
 from tests.spark_source.stepped_time import SteppedTime
@@ -34,6 +35,9 @@ class Query:
         self.cluster = AdoptingCluster(self.objects, CLUSTER_ID, dict(TOPICS))
         self.rng = random.Random(seed)
         self.query_id = "query"
+        self.sink = SINK
+        self.older_sink: bytes | None = None
+        """The sink as releases before knew it, which had no ids of queries in theirs."""
         self.object_bytes = 400
         self._runs = count()
 
@@ -86,15 +90,17 @@ class Query:
         tasks: Sequence[StagedTask] | None = None,
         find_brokers: Callable[[], Sequence[BrokerAddress]] | None = None,
         inline_bytes_max: int = 1 << 20,
+        older: OlderSinks | None = None,
     ) -> CommitReport:
-        """Stage the batch and commit it."""
-        batch = SinkBatch(SINK, number)
+        """Stage the batch and commit it. `older`: of a driver that goes on from another batch."""
+        batch = SinkBatch(self.sink, number)
         offered = OfferedBatch(
             batch=batch,
             query_id=self.query_id,
             run_id=str(next(self._runs)),
             topics=[ManifestTopic(name, id_, 4) for name, id_ in TOPICS.items()],
             tasks=self.stage(batch) if tasks is None else tasks,
+            older=None if self.older_sink is None else SinkBatch(self.older_sink, number),
         )
         with Brokers(
             find_brokers or (lambda: [BrokerAddress("here", 0)]), open_connection=self.cluster.open
@@ -108,9 +114,17 @@ class Query:
                 inline_bytes_max=inline_bytes_max,
             )
             committer = BatchCommitter(
-                manifests, brokers, clock=self.time, rng=self.rng, sleep_s=self.time.pass_s
+                manifests,
+                brokers,
+                clock=self.time,
+                rng=self.rng,
+                sleep_s=self.time.pass_s,
+                older=older or self.older_sinks(),
             )
             return committer.commit(offered)
+
+    def older_sinks(self) -> OlderSinks:
+        return OlderSinks(self._patient(), CLUSTER_ID, clock=self.time, draw_nonce=self.nonce)
 
     def wanted(self, batches: Sequence[int]) -> dict[TopicPartition, list[bytes]]:
         """The log of each partition once these batches are in it, in this order."""

@@ -19,7 +19,7 @@ from logstore.records.decode import decode_records
 from logstore.records.murmur2 import partition_for_key
 from logstore.records.record import Record
 from logstore.staging.topics import SinkTopic
-from spark_source.sink.rows import KEYLESS_RUN_ROWS, RowRouter
+from spark_source.sink.rows import KEYLESS_RUN_ROWS, ROW_BYTES_MAX, RowRouter
 from spark_source.sink.task import gathered, write_rows
 
 NOW_MS = 1_700_000_000_000
@@ -245,3 +245,10 @@ def test_batches_are_no_larger_than_the_topic_allows() -> None:
     taken = routed(rows, topics=limited(batch_bytes_max=2000))
 
     assert sum(map(len, taken.records.values())) == 500
+
+
+def test_a_row_that_no_leader_would_unpack_fails_its_task_however_small_it_is_packed() -> None:
+    rows = pa.record_batch({"value": pa.array([b"x", bytes(ROW_BYTES_MAX + 1)], pa.binary())})
+    router = RowRouter({"value": 0}, "orders", TOPICS, SinkBatch(sink_hash("s"), 0), 0)
+    with pytest.raises(Invalid, match=f"row=1 topic=orders bytes={ROW_BYTES_MAX + 1}"):
+        list(router.route(rows, NOW_MS))
