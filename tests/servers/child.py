@@ -7,6 +7,7 @@ port that is given out is locked, by a file of its number, until the process tha
 import fcntl
 import os
 import random
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -34,14 +35,26 @@ def is_installed(folder: Path) -> bool:
     return (folder / _DONE).exists()
 
 
-def install_once(folder: Path, install: Callable[[], None]) -> None:
-    """Have `install` fill `folder`, unless it was; test processes may come here together."""
+def install_once(
+    folder: Path, install: Callable[[], None], works: Callable[[], bool] = lambda: True
+) -> None:
+    """Have `install` fill `folder`, unless it was; test processes may come here together.
+
+    A folder that was filled and does not work any more, or never did, is emptied and filled again.
+    Raises `FileNotFoundError` where it does not work then.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_installed(folder):
-            install()
-            (folder / _DONE).touch()
+        if is_installed(folder) and works():
+            return
+        for path in folder.iterdir():
+            if path.name != ".lock":
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        install()
+        if not works():
+            raise FileNotFoundError(f"what was fetched does not start: {folder}")
+        (folder / _DONE).touch()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.servers.child import cache_folder, install_once, is_installed
-from tests.servers.debian_package import INSTALL_S, unpack, why_no_packages
+from tests.servers.debian_package import INSTALL_S, starts, unpack, why_no_packages
 
 PACKAGE = "prometheus"
 
@@ -14,12 +14,12 @@ PACKAGE = "prometheus"
 @cache
 def why_no_promtool() -> str | None:
     """None if it can be run here, else what is missing, in one line."""
-    if shutil.which("promtool") is not None or is_installed(_folder()):
+    if shutil.which("promtool") is not None or (is_installed(_folder()) and _works()):
         return None
     if why_no_packages():
         return "promtool comes with Prometheus: install that (Debian: apt-get install prometheus)"
     try:
-        install_once(_folder(), _install)
+        install_once(_folder(), _install, _works)
     except (OSError, subprocess.SubprocessError) as error:
         return f"apt-get could not fetch {PACKAGE}: {error}"
     return None
@@ -43,6 +43,10 @@ def program(name: str) -> str:
 
 def _folder() -> Path:
     return cache_folder("promtool")
+
+
+def _works() -> bool:
+    return starts(program("promtool"))
 
 
 def _install() -> None:
