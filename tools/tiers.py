@@ -6,11 +6,14 @@ and planted bugs, which need nothing but the processor, have the rest, at the lo
 tier that cannot run on this machine says so in a line of its own and in the last line. That last
 line counts the tests of all tiers; a failed check (format, lint, types, imports) counts as one.
 
+Where CI is set, tests that failed and may be noise run once more, alone, at the end (`flaky`).
+
 Simulations play other seeds each day beside those that they always play. The first of them is
 printed at the beginning and at the end; `--first-daily-seed` plays the same ones again.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from logstore.ports.clock import SystemClock
+from tools.flaky import flaky_among, read_ids
 from tools.java import why_no_java
 
 REPORTS = Path("build/reports")
@@ -122,14 +126,24 @@ def main() -> int:
     with preparing(ARCHIVES if options.only is None else ()):
         ran = run_tiers(options.only, options.jobs, first)
     # Again and in short: the whole errors may be far above, or cut off by who shows this output.
-    lines = [*ran.lines, *(line for report in ran.reports for line in failures_in(report))]
-    print("\n" + "\n".join(lines))
+    failures = [line for report in ran.reports for line in failures_in(report)]
+    flaky = flaky_of(ran) if os.environ.get("CI") == "true" else []
+    ran.total += Counts(passed=len(flaky), failed=-len(flaky))
+    print("\n" + "\n".join([*ran.lines, *failures, *map("FLAKY      {}".format, flaky)]))
+    if flaky:
+        print(f"flaky      {len(flaky)}: failed, and passed alone; find the cause")
     print(f"seeds of the day: --first-daily-seed {first}")
     suffix = f"; not run: {', '.join(ran.not_run)}" if ran.not_run else ""
     text = f"{ran.total} in {time.perf_counter() - began:.0f} s{suffix}"
     TOTAL.write_text(text + "\n")
     print(text, flush=True)
     return 1 if ran.total.failed else 0
+
+
+def flaky_of(ran: "Ran") -> list[str]:
+    """Run again what failed; returns the tests that passed then."""
+    failed = [one for report in ran.reports for one in read_ids(ids_of(report))]
+    return flaky_among(failed) if failed else []
 
 
 @contextmanager
@@ -222,6 +236,11 @@ def report_of(tier: Tier) -> Path:
     return REPORTS / f"{tier.name}.xml"
 
 
+def ids_of(report: Path) -> Path:
+    """Where the ids of the tests that failed are, beside a tier's report."""
+    return report.with_suffix(".failed.json")
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     tier: Tier
@@ -251,8 +270,10 @@ def begun(
     """`earlier`: reports of tiers that ran before it. No process outlives the context."""
     report = report_of(tier)
     report.unlink(missing_ok=True)
+    ids_of(report).unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--durations=15"]
     command += [f"--junitxml={report}", f"--first-daily-seed={first_daily}"]
+    command += ["-p", "tools.flaky", f"--failed-ids={ids_of(report)}"]
     command += [f"--passed-in={known.resolve()}" for known in earlier if known.exists()]
     if tier.parallel and jobs > 1:
         # Neighbours share brokers and Sparks, and long tests would leave a process without work.
