@@ -33,7 +33,7 @@ def reach_broker(
     reach_s: float = REACH_S,
 ) -> None:
     """Return once a broker has answered. Raises `Retryable`, which names the addresses, where none
-    does in `reach_s`; and `Invalid` for an answer that is none of a broker."""
+    does in `reach_s`, and what `find_brokers` raises but for what passes."""
     deadline_s = clock.monotonic_s() + reach_s
     failures = 0
     while True:
