@@ -4,7 +4,8 @@
     ├── Unavailable          the store or the registry did not do it, or did not say so: a broker,
     │   │                    which has to outlive this, catches all three
     │   ├── Retryable        nothing happened; the same call may work later
-    │   │   └── Throttled    the store asked for fewer requests
+    │   │   ├── Throttled    the store asked for fewer requests
+    │   │   └── NoRoom       its disk or quota is full: a person must act, so who waits is answered
     │   ├── OutcomeUnknown   it may or may not have happened, or may happen yet: look first
     │   └── Denied           credentials or permissions, nothing happened: a person must act, so a
     │                        command that a person waits for ends with it
@@ -37,6 +38,9 @@ class Retryable(Unavailable): ...
 
 
 class Throttled(Retryable): ...
+
+
+class NoRoom(Retryable): ...
 
 
 class OutcomeUnknown(Unavailable): ...

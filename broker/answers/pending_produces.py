@@ -34,7 +34,14 @@ AT_ONCE = 500
 """Partitions of an answer that is encoded at once."""
 
 
+NO_ROOM_S = 0.5
+"""How long a request waits for room on a full disk; its batch may still be committed after that."""
+
+
 class Writer(Protocol):
+    has_no_room: bool
+    on_no_room: Callable[[], None]
+
     def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
 
 
@@ -48,6 +55,7 @@ class PendingProduces:
         self._timers = timers
         self._groups: dict[int, _SegmentRequests] = {}
         self._held: dict[int, Sequence[TopicOutcome]] = {}
+        writer.on_no_room = self._no_room
 
     def wait(self, call: Call, topics: Sequence[TopicOutcome], seq: int, timeout_ms: int) -> None:
         """Answer `call` when segment `seq` is committed, or in `timeout_ms`."""
@@ -55,12 +63,13 @@ class PendingProduces:
         is_new = group is None
         if group is None:
             group = self._groups[seq] = _SegmentRequests(self, seq)
-        due_s = self._now_s() + timeout_ms / 1000
+        left_s = timeout_ms / 1000
+        if self._writer.has_no_room:
+            left_s = min(left_s, NO_ROOM_S)
+        due_s = self._now_s() + left_s
         group.waiting.append((call, topics, due_s))
         if due_s < group.due_s:
-            group.due_s = due_s
-            self._timers.unset(group)
-            self._timers.set(group, timeout_ms / 1000)
+            self._set_due(group, due_s)
         if is_new:  # at the end, since it may answer at once
             self._writer.when_committed(seq, group.committed)
 
@@ -87,6 +96,21 @@ class PendingProduces:
                 elif topic.name == name and topic.topic_id == ZERO_UUID:
                     _refuse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
+    def _set_due(self, group: "_SegmentRequests", due_s: float) -> None:
+        group.due_s = due_s
+        self._timers.unset(group)
+        self._timers.set(group, max(0.0, due_s - self._now_s()))
+
+    def _no_room(self) -> None:
+        """The disk is full: all that wait are answered soon, and not when their time is over."""
+        latest_s = self._now_s() + NO_ROOM_S
+        for group in self._groups.values():
+            group.waiting = [
+                (call, topics, min(due, latest_s)) for call, topics, due in group.waiting
+            ]
+            if group.waiting and group.due_s > latest_s:
+                self._set_due(group, latest_s)
+
     def end(self, group: "_SegmentRequests", code: ErrorCode) -> None:
         """All of the group's requests are over."""
         del self._groups[group.seq]
@@ -103,8 +127,10 @@ class PendingProduces:
         group.due_s = min((due_s for _, _, due_s in group.waiting), default=NEVER)
         if group.waiting:
             self._timers.set(group, group.due_s - now_s)
+        is_full = self._writer.has_no_room
+        code = ErrorCode.KAFKA_STORAGE_ERROR if is_full else ErrorCode.REQUEST_TIMED_OUT
         for call, topics, _ in late:
-            self.answer(call, topics, ErrorCode.REQUEST_TIMED_OUT)
+            self.answer(call, topics, code)
 
     def answer(
         self, call: Call, topics: Sequence[TopicOutcome], code: ErrorCode = ErrorCode.NONE

@@ -7,6 +7,7 @@ same here, since the object store is the replica set (`broker.answers.pending_pr
 A repeat of an idempotent producer's batch gets the offset of the first copy, and waits for the same
 commit as that one. A request that is not committed within its `timeout_ms` is answered
 REQUEST_TIMED_OUT; its batches may still be committed, which the producer's sequences make safe.
+While the store's disk is full it is answered KAFKA_STORAGE_ERROR after half a second, likewise.
 
 acks=0 is never answered; an error closes the connection, as in Kafka.
 

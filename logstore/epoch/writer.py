@@ -130,6 +130,10 @@ class ChainWriter:
         self._last_began_s: float | None = None
         self._is_putting_ahead = False
         self._closing = False
+        self.has_no_room = False
+        """Whether the store's disk was full at the last attempt of a put that is under way."""
+        self.on_no_room: Callable[[], None] = lambda: None
+        """Called when a put finds it full: who waits for the commit need not wait in vain."""
         self._time = ChainTime(chain.created_ms, self.now_s)
         self.checkpoints = CheckpointWriter(
             chain,
@@ -437,7 +441,9 @@ class ChainWriter:
             self._tasks.create_task(self._put(segment))
 
     async def _put(self, segment: FrozenSegment) -> None:
-        outcome = await self._runner.run(put_once(self.chain.epoch, segment))
+        put = put_once(self.chain.epoch, segment, self._found_no_room)
+        outcome = await self._runner.run(put)
+        self.has_no_room = False
         if isinstance(outcome, KeyTaken):
             self._pipeline.fence(segment.seq)
         else:
@@ -450,6 +456,11 @@ class ChainWriter:
         self._start_puts()
         self._wake.set()
         self._changed.set()
+
+    def _found_no_room(self) -> None:
+        if not self.has_no_room:
+            self.has_no_room = True
+            self.on_no_room()
 
     def _commit(self, segment: FrozenSegment) -> None:
         waiting = self._in_flight.pop(segment.seq, None)

@@ -28,6 +28,7 @@ from logstore.errors import (
     AlreadyExists,
     Invalid,
     LogstoreError,
+    NoRoom,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -267,7 +268,7 @@ class DirectoryStore:
         facts = f"directory={self._root} key={key} error={error.strerror}"
         if error.errno in _NO_ROOM:
             space = files.free_space(self._root)
-            return Retryable(
+            return NoRoom(
                 f"no room to {doing} {facts} {space}; free some space there: what was deleted in "
                 f"the last day lies in {self._root / TRASH}"
             )

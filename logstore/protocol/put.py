@@ -15,7 +15,7 @@ found there settles it. A 404 never settles an unknown outcome: the request may 
 Hence the put is repeated at the same seq for as long as it takes; its bytes never move to the next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,6 +23,7 @@ from logstore.errors import (
     AlreadyExists,
     Corrupt,
     Denied,
+    NoRoom,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -51,7 +52,10 @@ class KeyTaken:
     header: Header | None
 
 
-def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | KeyTaken]:
+def put_once(
+    epoch: int, segment: FrozenSegment, on_no_room: Callable[[], None] = lambda: None
+) -> Steps[Stored | KeyTaken]:
+    """`on_no_room` is called at each attempt that found the disk full: the put goes on."""
     key = segment_key(epoch, segment.seq)
     attempt, unknown = 0, 0
     while True:
@@ -63,8 +67,10 @@ def put_once(epoch: int, segment: FrozenSegment) -> Steps[Stored | KeyTaken]:
         except OutcomeUnknown:
             unknown += 1
             must_check = unknown >= UNKNOWN_BEFORE_LOOKING
-        except (Retryable, Denied):
+        except (Retryable, Denied) as error:
             must_check = False
+            if isinstance(error, NoRoom):
+                on_no_room()
         if must_check:
             other = yield from _read_identity(key, segment.front[:IDENTITY_BYTES])
             if other is not None:
@@ -103,7 +109,8 @@ def create_parts_settled(key: str, parts: Sequence[Buffer], *, attempts_max: int
 def create_equal(key: str, data: bytes, *, attempts_max: int) -> Steps[bool]:
     """Create an object, or find one of the same bytes. False: another has its key.
 
-    Raises the last attempt's error, `Denied` at once; an earlier attempt may have stored it.
+    Raises the last attempt's error, `Denied` and `NoRoom` at once; an earlier attempt may have
+    stored it.
     """
     passing = (Retryable, OutcomeUnknown)
     stored = yield from _create_or_read(key, [data], len(data) + 1, attempts_max, passing)
@@ -133,6 +140,8 @@ def _create_or_read(
         except AlreadyExists:
             pass
         except passing as error:
+            if isinstance(error, NoRoom) and Unavailable not in passing:
+                raise
             failure = error
             is_unknown = isinstance(error, OutcomeUnknown)
             unknown += is_unknown

@@ -25,6 +25,7 @@ from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import BrokerInfo, FlushSettings, Log, LogSettings, Topic
 from logstore.epoch.table_queries import ThreadedTableQueries
+from logstore.errors import NoRoom
 from logstore.formats.broker_row import Address
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
@@ -73,11 +74,15 @@ class HeldStore(MemoryStore):
         self.reads: Counter[str] = Counter()
         self.damage: dict[str, Iterator[Callable[[bytes], bytes]]] = {}
         """By key, how its next ranged reads come; behind the last one, as they are."""
+        self.is_full = False
+        """Whether creates find no room."""
         self._let_go = asyncio.Event()
         self._let_go.set()
 
     async def create(self, key: str, parts: Sequence[Buffer]) -> None:
         await self._let_go.wait()
+        if self.is_full:
+            raise NoRoom("no room to create: free some space")
         await super().create(key, parts)
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
