@@ -57,6 +57,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="racks of the brokers, in turn",
     )
     parser.add_argument("--state-dir", type=Path, metavar="DIR", help="as for logstore serve")
+    parser.add_argument(
+        "--http",
+        dest="http_port",  # `http` is a setting of each broker, read from the others' sources
+        type=whole_number,
+        metavar="P",
+        help="serve metrics, health and the console: broker 1 on this port, the others on P+1, "
+        "P+2, … (default: not served; 0: any that are free)",
+    )
     add_sources(parser)
     parser.set_defaults(fail=parser.error)
 
@@ -64,8 +72,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import asyncio
 
-    if options.port and options.port + options.brokers - 1 > PORT_MAX:
-        options.fail(f"ports {options.port} and up: the last would be above {PORT_MAX}")
+    for first in (options.port, options.http_port):
+        if first and first + options.brokers - 1 > PORT_MAX:
+            options.fail(f"ports {first} and up: the last would be above {PORT_MAX}")
     return asyncio.run(_run(options))
 
 
@@ -81,6 +90,7 @@ async def _run(options: argparse.Namespace) -> int:
         url=options.url,
         host=options.host,
         port=options.port,
+        http=options.http_port,
         racks=[rack.strip() for rack in options.racks.split(",") if rack.strip()],
         more=[part for pair in _pairs(options) for part in ("--set", pair)],
         flags={flag: str(value) for flag, value in flags.items() if value is not None},

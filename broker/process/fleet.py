@@ -162,19 +162,27 @@ def members_of(
     url: str,
     host: str,
     port: int,
+    http: int | None,
     racks: Sequence[str],
     more: Sequence[str],
     flags: Mapping[str, str],
 ) -> list[FleetMember]:
-    """Brokers 1 to `count`, on ports `port` up; racks in turn; `more` goes to all of them."""
+    """Returns brokers 1 to `count`, on ports `port` up, with pages on ports `http` up if it is
+    given; port 0 is any that is free. Racks in turn; `more` goes to all of them.
+    """
     members = []
     for number in range(count):
-        listen = f"{host}:{port + number if port else 0}"
         command = [sys.executable, "-m", "broker", "--url", url, "--broker", str(number + 1)]
-        command += ["--listen", listen]
+        command += ["--listen", _place(host, port, number)]
+        if http is not None:
+            command += ["--http", _place(host, http, number)]
         if racks:
             command += ["--rack", racks[number % len(racks)]]
         for flag, value in flags.items():
             command += [flag, value]
         members.append(FleetMember(number + 1, [*command, *more]))
     return members
+
+
+def _place(host: str, first: int, number: int) -> str:
+    return f"{host}:{first + number if first else 0}"

@@ -102,6 +102,14 @@ def free_port(rng: random.Random | None = None) -> int:
             return port
 
 
+def free_neighbours(count: int) -> int:
+    """The first of `count` such ports that follow each other."""
+    while True:
+        first = free_port()
+        if all(_hold(first + n) for n in range(1, count)):
+            return first
+
+
 def _hold(port: int) -> bool:
     folder = Path(tempfile.gettempdir()) / f"logstore-test-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)

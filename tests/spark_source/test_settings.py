@@ -42,9 +42,10 @@ def test_executors_run_this_interpreter_unless_another_is_named(
     monkeypatch.setenv("PYSPARK_PYTHON", "whatever, to be put back")
     monkeypatch.delenv("PYSPARK_PYTHON")
     configure(Builder())
-    monkeypatch.setattr(sys, "executable", "/another/python")
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    monkeypatch.setenv("PYSPARK_PYTHON", "/another/python")
     configure(Builder())
-    assert os.environ["PYSPARK_PYTHON"] != "/another/python"
+    assert os.environ["PYSPARK_PYTHON"] == "/another/python"
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,9 @@ def test_one_that_refuses_to_start_ends_all(tmp_path: Path) -> None:
             assert any("did not start: exit code 1" in line for line in fleet.lines)
 
 
-def test_wrong_usage_is_reported_before_anything_starts(tmp_path: Path) -> None:
-    with dev(tmp_path / "log", "--brokers", "2", "--port", "65535") as fleet:
+@pytest.mark.parametrize("flag", ["--port", "--http"])
+def test_wrong_usage_is_reported_before_anything_starts(tmp_path: Path, flag: str) -> None:
+    with dev(tmp_path / "log", "--brokers", "2", flag, "65535") as fleet:
         assert fleet.wait() == 2
         assert not (tmp_path / "log").exists()
 
@@ -81,6 +82,7 @@ def test_brokers_get_ports_one_after_the_other_and_racks_in_turn() -> None:
         url="./data",
         host="127.0.0.1",
         port=9092,
+        http=9644,
         racks=["a", "b"],
         more=["--set", "x=y"],
         flags={"--config": "c.toml"},
@@ -88,8 +90,8 @@ def test_brokers_get_ports_one_after_the_other_and_racks_in_turn() -> None:
 
     commands = [" ".join(member.command[3:]) for member in members]
     assert commands == [
-        f"--url ./data --broker {n} --listen 127.0.0.1:{9091 + n} --rack {rack} "
-        "--config c.toml --set x=y"
+        f"--url ./data --broker {n} --listen 127.0.0.1:{9091 + n} --http 127.0.0.1:{9643 + n} "
+        f"--rack {rack} --config c.toml --set x=y"
         for n, rack in ((1, "a"), (2, "b"), (3, "a"))
     ]
 
