@@ -15,7 +15,8 @@ USED_ELSEWHERE = {
     "logstore.objects.faulty.FaultyBlockingStore": "part of the test kit that we ship",
     "logstore.objects.faulty.FaultyStore": "part of the test kit that we ship",
     **{
-        f"logstore.wire.adopt.{name}": "looked up by name, as in generated modules"
+        f"logstore.wire.{module}.{name}": "looked up by name, as in generated modules"
+        for module in ("adopt", "read_feed")
         for name in ("DECODE_REQUEST", "DECODE_RESPONSE", "ENCODE_REQUEST", "ENCODE_RESPONSE")
     },
     "spark_source.source.NarrowedReader.pushFilters": "Spark calls it where its session lets it",
