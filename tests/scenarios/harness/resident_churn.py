@@ -157,9 +157,9 @@ class Churn:
     def _change_topics(self) -> None:
         if self._topics:
             gone = self._topics.popleft()
-            self._admin.delete_topics([gone], operation_timeout=CALL_S)[gone].result(CALL_S)
-            group = _group_of(gone)
+            group = _group_of(gone)  # first: with the topic its offsets go, and so does the group
             self._admin.delete_consumer_groups([group])[group].result(CALL_S)
+            self._admin.delete_topics([gone], operation_timeout=CALL_S)[gone].result(CALL_S)
         name = f"comes-and-goes-{self.rng.getrandbits(64):016x}"
         self._create(name, COMING_PARTITIONS, {})
         self._topics.append(name)
