@@ -15,8 +15,7 @@ from tests.servers.locked_moto import aws_environment
 from tests.servers.versitygw import why_no_versitygw
 from tools.demo.local_s3 import local_s3
 
-# One process of a run: two would fetch Delta's jars into one folder at once.
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("ivy")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.usefixtures("alone_with_ivy")]
 
 ROOT = Path(__file__).parents[2]
 FLIGHTS = "3000"

@@ -53,7 +53,7 @@ def test_what_was_trimmed_without_a_table_is_no_loss_after_a_restore(tmp_path: P
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("ivy")  # as the demo
+@pytest.mark.usefixtures("alone_with_ivy")
 def test_spark_reads_the_same_as_a_consumer_after_a_restore() -> None:
     only = ("--kind", "table and trimming", "--only", "registry=moved half_deleted")
     with Process(("tests.scenarios.harness.drills", "--spark", *only)) as drills:

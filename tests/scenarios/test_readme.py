@@ -56,7 +56,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.spark,
     pytest.mark.timeout(LIMIT_S + 60),
-    pytest.mark.xdist_group("readme"),  # one installation for all
+    pytest.mark.usefixtures("alone_with_ivy"),
 ]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid, LogstoreError
-from logstore.formats.partition_row import PartitionRow
+from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_record import (
     TOPICS,
     TopicRecord,
@@ -244,5 +244,22 @@ def test_whatever_the_order_the_records_say_what_the_row_says(
             assert all(one.is_done for one in writers)
             assert row.status is (TopicStatus.DELETED if "delete" in changes else TopicStatus.LIVE)
             assert found == row or found.status is row.status is TopicStatus.DELETED
+
+    run(scenario())
+
+
+def test_a_new_partition_that_has_a_row_already_is_answered_with_that_row() -> None:
+    """An attempt that died left it, and another broker has taken it over since."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        topic = await born(written)
+        left = ROW.taken_by(broker=2, chain=99, start=0)
+        place = partition_pk(topic.topic_id, 2), partition_sk(topic.topic_id, 2)
+        await written.rows.put_if(*place, left.row(), [], "left")
+        rows = dict.fromkeys(range(2, 4), ROW)
+        grown = await written.runner.run(create_partitions("orders", topic.topic_id, rows))
+
+        assert grown.partitions == {2: left, 3: ROW}
 
     run(scenario())
