@@ -99,7 +99,7 @@ TIERS = (
     Tier("clients", ("-m", "clients and not spark"), parallel=True, mark="clients"),
     Tier(
         "spark",
-        ("-m", "spark", "--dist", "loadfile"),  # tests of a file share brokers and Sparks
+        ("-m", "spark"),
         parallel=True,
         jobs_more=1,
         why_not=why_no_java,
