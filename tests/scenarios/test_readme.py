@@ -55,7 +55,7 @@ COMMANDS = [
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.spark,
-    pytest.mark.timeout(LIMIT_S + 60),
+    pytest.mark.timeout(2 * LIMIT_S + 600),  # it may wait for the other tests of this fixture
     pytest.mark.usefixtures("alone_with_ivy"),
 ]
 
