@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.error_codes import Refuse, code_of
+from broker.answers.fixed_configs import show_fixed_configs
 from broker.answers.item_frames import ItemFrame
 from broker.answers.logger_levels import logger_level, logger_names
 from broker.answers.nested_answers import answer_items
@@ -103,8 +104,9 @@ def _describe(broker: Services, call: Call, kind: int, name: str) -> Sequence[Sh
             )
         is_this = check_broker_name(broker, name)
         if kind == ResourceType.BROKER:
-            shown = show_broker_configs if is_this else show_changed_configs
-            return shown(broker.settings)
+            if not is_this:
+                return show_changed_configs(broker.settings)
+            return [*show_broker_configs(broker.settings), *show_fixed_configs(broker.log.me)]
         if not is_this:
             raise Refuse(ErrorCode.INVALID_REQUEST, "name the broker whose loggers are described")
         return [show_logger(one, logger_level(one)) for one in logger_names()]

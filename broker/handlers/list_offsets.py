@@ -2,7 +2,7 @@
 
     -1  latest: the high watermark, for read_committed the last stable offset
     -2  earliest, in whatever tier
-    -3  the record with the largest timestamp (7)
+    -3  the record with the largest timestamp (7), the first where no record has one
     -4  earliest local (8): the first offset that lies in segments
     -5  latest tiered (9): the last offset that the topic's table is known to hold, -1 without one
     -6  earliest pending upload (11): the first offset that the table does not hold, -1 without one
@@ -195,7 +195,7 @@ async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) ->
     """The question asked by `timestamp`, a time or one of the numbers above."""
     log = broker.log
     if timestamp == MAX_TIMESTAMP:
-        return await find_latest(log, leader, up_to)
+        return await find_latest(log, leader, up_to) or _first(leader, up_to)
     if timestamp == EARLIEST_LOCAL:
         offset = await log.begin_of_segments(leader)
     elif timestamp == LATEST_TIERED:
@@ -206,6 +206,12 @@ async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) ->
     else:
         return await find_by_time(log, leader, timestamp, up_to)
     return FoundRecord(offset, NO_TIME, epoch_at(leader, offset))
+
+
+def _first(leader: Leader, up_to: int) -> FoundRecord | None:
+    """The first of records that have no timestamp, as Kafka answers for them; None: no records."""
+    offset = leader.log_start
+    return FoundRecord(offset, NO_TIME, epoch_at(leader, offset)) if offset < up_to else None
 
 
 class TimeIndex(Protocol):

@@ -378,6 +378,7 @@ BUILTIN_DEFAULTS: Mapping[str, str] = {
 }
 """Of a topic that says nothing, on a broker that says nothing."""
 
+_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 _ABOUT_COMPACTION = ("cleanup.policy", "logstore.table.enable")
 NEVER_COMPACTED = (
     "cleanup.policy=compact with logstore.table.enable=false: keys are compacted in the topic's "
@@ -410,6 +411,14 @@ def _check_together(configs: Mapping[str, str], defaults: Mapping[str, str]) -> 
     assert isinstance(policy, tuple)
     if "compact" in policy and not has_table:
         raise InvalidConfig(NEVER_COMPACTED)
+    shortest, longest = (topic_value(name, configs, defaults) for name in _LAGS)
+    assert isinstance(shortest, int)
+    assert isinstance(longest, int)
+    if shortest > longest:
+        raise InvalidConfig(
+            f"min.compaction.lag.ms={shortest} is above max.compaction.lag.ms={longest}: no record "
+            "can be kept so long and compacted so soon; lower the one, or raise the other"
+        )
 
 
 def topic_value(name: str, configs: Mapping[str, str], defaults: Mapping[str, str]) -> Value:

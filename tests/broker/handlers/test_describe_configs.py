@@ -102,7 +102,7 @@ def test_a_value_is_the_topics_else_the_brokers_else_the_default(configured: Con
 def test_all_of_this_broker_is_shown_and_whether_it_can_be_changed(configured: Connection) -> None:
     shown = {config.name: config for config in describe(configured, BROKER, "1").configs}
 
-    assert list(shown) == list(BROKER_SETTINGS)
+    assert set(shown) > set(BROKER_SETTINGS)
     assert {name for name, config in shown.items() if not config.read_only} == CHANGEABLE
     partitions, flush = shown["num.partitions"], shown["logstore.flush.interval.ms"]
     assert (partitions.value, partitions.config_source) == ("2", STATIC)
@@ -112,6 +112,21 @@ def test_all_of_this_broker_is_shown_and_whether_it_can_be_changed(configured: C
     ]
     assert partitions.config_type == SettingKind.INT.value
     assert (flush.value, flush.config_source) == (None, DEFAULT)
+
+
+def test_what_tools_look_up_of_a_broker_is_there_though_it_cannot_be_set(
+    set_up: Running, configured: Connection
+) -> None:
+    shown = {config.name: config for config in describe(configured, BROKER, "1").configs}
+
+    addresses, zone = shown["advertised.listeners"], shown["broker.rack"]
+    (place,) = set_up.log.me.listeners.values()
+    assert addresses.value == f"PLAINTEXT://{place.host}:{place.port}"
+    assert addresses.config_source == STATIC
+    assert shown["node.id"].value == "1"
+    assert (zone.value, zone.config_source) == (None, DEFAULT)
+    assert shown["log.cleaner.backoff.ms"].config_source == DEFAULT
+    assert {"node.id", "delete.topic.enable"}.isdisjoint(CHANGEABLE | set(BROKER_SETTINGS))
 
 
 def test_nothing_is_set_for_all_brokers(configured: Connection) -> None:

@@ -101,6 +101,19 @@ def test_the_largest_timestamp_is_found_in_its_batch(client: Connection) -> None
     assert found(client, MAX_TIMESTAMP) == (4, 3000)
 
 
+def test_the_largest_timestamp_of_records_without_one_is_none_and_the_first_of_them(
+    running: Running, client: Connection
+) -> None:
+    running.create_topic("timeless")
+    for _ in range(3):
+        produce(client, "timeless", batch_of(b"v", timestamp=-1))
+    below = DeleteRecordsTopic("timeless", [DeleteRecordsPartition(0, 1)])
+    client.call(DELETE_RECORDS, DeleteRecordsRequest([below], 10_000))
+
+    one = list_one(client, "timeless", MAX_TIMESTAMP)
+    assert (one.error_code, one.offset, one.timestamp, one.leader_epoch) == (0, 1, -1, 0)
+
+
 @pytest.mark.usefixtures("times")
 def test_read_committed_ends_at_the_last_stable_offset(client: Connection) -> None:
     assert found(client, LATEST, isolation_level=1) == (7, -1)

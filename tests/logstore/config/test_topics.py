@@ -128,6 +128,17 @@ def test_a_topic_that_inherits_compaction_has_a_table_too() -> None:
     check_topic_configs({"logstore.table.enable": "false", "cleanup.policy": "delete"}, defaults)
 
 
+def test_no_record_is_to_be_kept_longer_than_it_may_stay() -> None:
+    defaults = BrokerSettings({"log.cleaner.max.compaction.lag.ms": "5"}).topic_defaults
+    pair = {"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"}
+
+    with pytest.raises(InvalidConfig, match=r"min\.compaction\.lag\.ms=6 is above .*=5"):
+        check_topic_configs(pair)
+    with pytest.raises(InvalidConfig, match=r"min\.compaction\.lag\.ms=6 is above .*=5"):
+        check_topic_configs({"min.compaction.lag.ms": "6"}, defaults)
+    check_topic_configs({**pair, "max.compaction.lag.ms": "6"})
+
+
 def test_brokers_publish_the_defaults_that_programs_beside_them_need() -> None:
     given = {
         "log.cleanup.policy": "compact",
