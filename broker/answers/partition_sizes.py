@@ -20,7 +20,7 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_table_rows
 from logstore.protocol.partition_size import SizeLedger
-from logstore.protocol.retention import parts_of_files
+from logstore.protocol.retention import parts_of_files, parts_of_rows
 from logstore.reading.readable import Readable
 
 READS_MAX = 1000
@@ -96,7 +96,8 @@ class PartitionSizes:
             if ledger.at < partition.first_offset_in_memory and not reader.take():
                 return
             begun_at = ledger.at
-            parts = await self._log.parts_from(partition, begun_at, up_to)
+            found = await self._log.index_rows(partition, begun_at)
+            parts = parts_of_rows(found.rows, found.number, up_to)
             async for part in self._turns.share(parts):
                 ledger.add(part)
             if ledger.at == begun_at:

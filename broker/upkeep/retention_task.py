@@ -7,6 +7,7 @@ deleted when chains are trimmed.
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.shown_cluster import INTERNAL_TOPICS
@@ -20,7 +21,15 @@ from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
 from logstore.protocol.metadata import read_table_rows
-from logstore.protocol.retention import Ledger, Policy, parts_of_files
+from logstore.protocol.retention import (
+    Ledger,
+    Policy,
+    files_of,
+    parts_of_files,
+    parts_of_rows,
+    segments_of,
+)
+from logstore.protocol.retention_sweep import written_ms
 from logstore.protocol.steps import believed_ms
 from logstore.troubles import LastingTroubles
 
@@ -29,6 +38,7 @@ READS_PER_PASS_MAX = 1000
 DAY_MS = 86_400_000
 DOUBTED_DAYS = 0.05
 PARTITIONS_PER_TURN = 100
+PARTS_PER_TURN = 2_000
 """So many are looked at before the event loop gets its turn."""
 
 logger = logging.getLogger(__name__)
@@ -149,19 +159,29 @@ class _Pass:
         """Read until it can be decided, or this pass has read enough. Raises as the store does."""
         # An open transaction is not to lose its beginning, so its offsets hold log start.
         up_to = leader.last_stable_offset
-        while self._reads_left > 0 and ledger.wants_more(policy, now_ms, up_to):
+        while self._reads_left > 0:
+            key = ledger.undated(policy, now_ms)
+            if key is not None:
+                self._reads_left -= 1
+                ledger.date(key, await self._log.runner.run(written_ms(key, now_ms)))
+                continue
+            if not ledger.wants_more(policy, now_ms, up_to):
+                return
             if ledger.at < leader.first_offset_in_memory:
                 self._reads_left -= 1
                 if ledger.is_new and await self._read_table(ledger, leader, policy):
                     continue
             try:
-                parts = await self._log.batches_from(leader, ledger.at, up_to)
+                found = await self._log.index_rows(leader, ledger.at)
             except (NotFound, Retryable, Denied):
                 # Trimmed, since a table holds it; or there is just trouble.
                 if not await self._read_table(ledger, leader, policy):
                     raise
                 continue
-            ledger.take(parts, policy)
+            parts = parts_of_rows(found.rows, found.number, up_to)
+            while some := list(islice(parts, PARTS_PER_TURN)):
+                ledger.take(some, policy, segments_of(found.chain))
+                await self._log.runner.clock.sleep_s(0)
 
     async def _read_table(self, ledger: Ledger, leader: Leader, policy: Policy) -> bool:
         """Read on in the partition's table; False: the table has no more to read."""
@@ -177,6 +197,6 @@ class _Pass:
         if snapshot is None or end is None or end <= ledger.at:
             return False
         files = snapshot.files_for(leader.partition, ledger.at, end)
-        ledger.take(parts_of_files(files, end), policy)
+        ledger.take(parts_of_files(files, end), policy, files_of(files, snapshot.key_of))
         ledger.skip_to(end)
         return True

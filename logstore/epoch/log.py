@@ -12,7 +12,7 @@ chain is fenced, `fenced` is set and this `Log` is over: another broker leads it
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from logstore.epoch.appender import Waiter
 from logstore.epoch.catalog import Catalog, LeadershipChanges, Topic
@@ -21,7 +21,6 @@ from logstore.epoch.draining import Successor, drain
 from logstore.epoch.feed_reads import FeedReads
 from logstore.epoch.followers import Followers
 from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
-from logstore.epoch.leader import Leader
 from logstore.epoch.leadership_transitions import LeadershipTransitions, committed
 from logstore.epoch.live_brokers import LiveBrokers
 from logstore.epoch.log_settings import LogSettings
@@ -39,9 +38,9 @@ from logstore.protocol.changes import publish
 from logstore.protocol.flush import FlushSettings
 from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.liveness import Liveness
+from logstore.protocol.lookup import FoundRows
 from logstore.protocol.metadata import read_brokers
 from logstore.protocol.partition import ChainCheckpoints
-from logstore.protocol.retention import Part, parts_of_rows
 from logstore.protocol.start import BrokerInfo, Started, begin, finish
 from logstore.protocol.steps import sliced
 from logstore.protocol.takeover import RecoveredPartition
@@ -438,17 +437,12 @@ class Log:
         """The first record below `up_to` at or after `timestamp`."""
         return await self._tiers.record_at_time(partition, timestamp, up_to)
 
-    async def parts_from(self, partition: Readable, offset: int, up_to: int) -> Iterator[Part]:
-        """Index rows of batches from the one that holds `offset` on, below `up_to`.
+    async def index_rows(self, partition: Readable, offset: int) -> FoundRows:
+        """Index rows of batches from the one that holds `offset` on.
 
         At least one, rarely all, up to 100,000. Raises `Retryable` where the log has none any more.
         """
-        located = await self._segments.rows(partition, offset)
-        return parts_of_rows(located.rows, located.number, up_to)
-
-    async def batches_from(self, leader: Leader, offset: int, up_to: int) -> Sequence[Part]:
-        """The same, as a list."""
-        return list(await self.parts_from(leader, offset, up_to))
+        return await self._segments.rows(partition, offset)
 
     async def offset_of_max_timestamp(self, partition: Readable, up_to: int) -> FoundRecord | None:
         """The record with the largest timestamp."""

@@ -16,6 +16,7 @@ from typing import Any, overload
 
 from logstore.errors import Invalid, Retryable
 from logstore.history.features import TableRules
+from logstore.history.names import table_key
 
 OFFSET_MAX = 2**63 - 1
 
@@ -188,6 +189,10 @@ class Snapshot:
         """The smallest offset that a file of the partition may hold, None without files."""
         files = self.files.get(partition, _NO_FILES)
         return files[0].min_offset if files else None
+
+    def key_of(self, path: str) -> str:
+        """The key of the object that is the file with this path."""
+        return f"{table_key(self.topic_id)}/{path}"
 
     def all_files(self) -> Iterator[DataFile]:
         for files in self.files.values():

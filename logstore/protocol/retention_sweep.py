@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from logstore.config.topics import TOPIC_SETTINGS
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, NotFound
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow, StartReason
 from logstore.formats.topic_row import TopicStatus
@@ -22,10 +22,19 @@ from logstore.protocol.index_cache import IndexCache
 from logstore.protocol.metadata import read_partition_rows, read_topics
 from logstore.protocol.partition import ChainCheckpoints, locate_offset
 from logstore.protocol.records_deletion import Raise, raise_log_starts
-from logstore.protocol.retention import Ledger, ListedFile, Policy, parts_of_files, parts_of_rows
-from logstore.protocol.steps import BelievedMs, Steps
+from logstore.protocol.retention import (
+    Ledger,
+    ListedFile,
+    Policy,
+    files_of,
+    parts_of_files,
+    parts_of_rows,
+    segments_of,
+)
+from logstore.protocol.steps import BelievedMs, ModifiedMs, Steps, retried
 
 OFFSET_MAX = 2**63 - 1
+ATTEMPTS_MAX = 5
 FOR_EVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 INTERNAL = "__"
 """Prefix of the names of internal topics."""
@@ -37,6 +46,8 @@ class TableSnapshot(Protocol):
     def end(self, partition: int) -> int | None: ...
 
     def files_for(self, partition: int, start: int, end: int) -> Sequence[ListedFile]: ...
+
+    def key_of(self, path: str) -> str: ...
 
 
 class Kept(NamedTuple):
@@ -117,13 +128,20 @@ class _PartitionSweep(NamedTuple):
         """Where its log is to start. Raises as the store does."""
         ledger = Ledger(self.row.log_start)
         self._read_table(ledger)
-        while ledger.wants_more(self.policy, now_ms, OFFSET_MAX):
+        while True:
+            key = ledger.undated(self.policy, now_ms)
+            if key is not None:
+                ledger.date(key, (yield from written_ms(key, now_ms)))
+                continue
+            if not ledger.wants_more(self.policy, now_ms, OFFSET_MAX):
+                break
             located = yield from locate_offset(
                 self.checkpoints, self.topic_id, self.number, self.row.epoch_ranges, ledger.at
             )
             if located is None:
                 break
-            ledger.take(parts_of_rows(located.rows, located.number, OFFSET_MAX), self.policy)
+            parts = parts_of_rows(located.rows, located.number, OFFSET_MAX)
+            ledger.take(parts, self.policy, segments_of(located.chain))
         return ledger.decide(self.policy, now_ms, self.row.log_start)
 
     def _read_table(self, ledger: Ledger) -> None:
@@ -131,5 +149,18 @@ class _PartitionSweep(NamedTuple):
         if self.snapshot is None or end is None or end <= ledger.at:
             return
         files = self.snapshot.files_for(self.number, ledger.at, end)
-        ledger.take(parts_of_files(files, end), self.policy)
+        source = files_of(files, self.snapshot.key_of)
+        ledger.take(parts_of_files(files, end), self.policy, source)
         ledger.skip_to(end)
+
+
+def written_ms(key: str, now_ms: int) -> Steps[int]:
+    """When the store took the object; `now_ms` if it is gone: nothing in it is known to be older.
+
+    Raises as the store does.
+    """
+    try:
+        modified_ms: int = yield from retried(ModifiedMs(key), attempts_max=ATTEMPTS_MAX)
+    except NotFound:
+        return now_ms
+    return modified_ms

@@ -15,6 +15,7 @@ from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile, Snapshot
 from logstore.ports.registry import Condition, Row
+from logstore.protocol.retention import parts_of_rows
 from logstore.protocol.topic_configs import change_topic_configs
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
@@ -123,7 +124,8 @@ def test_the_oldest_go_until_retention_bytes_are_left() -> None:
     async def story(written: WrittenLog, log: Log, retention: Retention) -> None:
         await fill(written, log, [0] * 10, retention_bytes="0", retention_ms="-1")
         leader = log.topics["orders"].leaders[0]
-        (first, *_) = await log.batches_from(leader, 0, 1)
+        found = await log.index_rows(leader, 0)
+        first = next(parts_of_rows(found.rows, found.number, 1))
         await configure(log, {"retention.ms": "-1", "retention.bytes": str(first.byte_count * 4)})
         await retention.run_once()
         assert log_start(log) == 6
@@ -230,8 +232,54 @@ def test_what_only_the_table_holds_still_counts() -> None:
     play(story, tables)
 
 
-def a_file(first: int, last: int, newest_ms: int) -> DataFile:
+def a_file(first: int, last: int, newest_ms: int | None) -> DataFile:
     return DataFile(f"{first}", 0, 1, 100, first, last, newest_ms, newest_ms)
+
+
+def test_records_without_a_timestamp_go_a_retention_after_they_were_written() -> None:
+    """In segments of two lives, of which checkpoints hold some and a leader's memory some."""
+
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        async with written.life(clean=False) as log:
+            topic = await log.create_topic("orders", 1, {"retention.ms": "60000"})
+            for _ in range(4):
+                await written.write(log, topic.leaders[0], [-1])
+        await written.runner.clock.sleep_s(62)
+        async with written.life() as log:
+            leader = log.topics["orders"].leaders[0]
+            retention = Retention(log, SETTINGS, NoTables())
+            await retention.run_once()
+            assert log_start(log) == leader.high_watermark == 4
+            await written.write(log, leader, [-1])
+            await retention.run_once()
+            assert log_start(log) == 4
+            await written.runner.clock.sleep_s(62)
+            await retention.run_once()
+            assert log_start(log) == 5
+
+    run(scenario())
+
+
+def test_a_table_file_without_timestamps_counts_by_when_the_store_took_it() -> None:
+    tables = KnownTables({})
+
+    async def story(written: WrittenLog, log: Log, retention: Retention) -> None:
+        await fill(written, log, [0] * 6, retention_ms="60000")
+        topic = log.topics["orders"]
+        files = [a_file(at, at + 1, None) for at in (0, 2)]
+        snapshot = Snapshot(topic.topic_id, 1, {0: 4}, {0: files})
+        tables.snapshots = {topic.topic_id: snapshot}
+        await log.runner.registry.put_if(
+            TABLE, topic.topic_id.hex(), TableRow(version=1, ends={0: 4}).row()
+        )
+        await log.runner.store.create(snapshot.key_of("0"), [b"rows"])
+        await written.runner.clock.sleep_s(62)
+        await log.runner.store.create(snapshot.key_of("2"), [b"rows"])
+        await retention.run_once()
+        assert log_start(log) == 2
+
+    play(story, tables)
 
 
 def test_a_store_that_is_away_is_reported_once_and_asked_again(

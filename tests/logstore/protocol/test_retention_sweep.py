@@ -67,6 +67,21 @@ def test_a_topic_is_swept_by_what_it_says_itself_or_the_caller_does(
     run(scenario())
 
 
+def test_records_without_a_timestamp_are_swept_by_when_they_were_written() -> None:
+    async def scenario() -> None:
+        written = WrittenLog(checkpoint_segments=3)
+        async with written.life() as log:
+            topic = await log.create_topic("orders", 1, DEFAULTS)
+            for _ in range(6):
+                await written.write(log, topic.leaders[0], [-1])
+        assert (await swept(written, {})).raised == 0
+        await written.runner.clock.sleep_s(2 * DAY_MS / 1000)
+        assert (await swept(written, {})).raised == 1
+        assert await log_start(written, topic.topic_id) == 6
+
+    run(scenario())
+
+
 def test_a_wall_clock_ahead_of_the_stores_costs_no_record() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=3)
