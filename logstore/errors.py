@@ -24,6 +24,10 @@ lower case, facts follow as key=value, and what to do about it comes last.
 from collections.abc import Mapping
 from typing import TypeVar
 
+DISK_IS_FULL = "the disk is full"
+FREE_SPACE = "free some space, it goes on by itself"
+"""Said by all that tell of `NoRoom`, and what to do."""
+
 AnyError = TypeVar("AnyError", bound=BaseException)
 
 

@@ -22,6 +22,7 @@ from broker.answers.produce_bytes import (
 from broker.network.call import Call
 from broker.network.timers import Timers
 from broker.network.turns import Turns
+from logstore.epoch.full_disk import FullDisk
 from logstore.errors import LogstoreError
 from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
@@ -39,8 +40,7 @@ NO_ROOM_S = 0.5
 
 
 class Writer(Protocol):
-    has_no_room: bool
-    on_no_room: Callable[[], None]
+    full_disk: FullDisk
 
     def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
 
@@ -55,7 +55,7 @@ class PendingProduces:
         self._timers = timers
         self._groups: dict[int, _SegmentRequests] = {}
         self._held: dict[int, Sequence[TopicOutcome]] = {}
-        writer.on_no_room = self._no_room
+        writer.full_disk.on_full = self._no_room
 
     def wait(self, call: Call, topics: Sequence[TopicOutcome], seq: int, timeout_ms: int) -> None:
         """Answer `call` when segment `seq` is committed, or in `timeout_ms`."""
@@ -64,7 +64,7 @@ class PendingProduces:
         if group is None:
             group = self._groups[seq] = _SegmentRequests(self, seq)
         left_s = timeout_ms / 1000
-        if self._writer.has_no_room:
+        if self._writer.full_disk.is_full:
             left_s = min(left_s, NO_ROOM_S)
         due_s = self._now_s() + left_s
         group.waiting.append((call, topics, due_s))
@@ -127,7 +127,7 @@ class PendingProduces:
         group.due_s = min((due_s for _, _, due_s in group.waiting), default=NEVER)
         if group.waiting:
             self._timers.set(group, group.due_s - now_s)
-        is_full = self._writer.has_no_room
+        is_full = self._writer.full_disk.is_full
         code = ErrorCode.KAFKA_STORAGE_ERROR if is_full else ErrorCode.REQUEST_TIMED_OUT
         for call, topics, _ in late:
             self.answer(call, topics, code)

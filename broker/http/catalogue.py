@@ -114,6 +114,7 @@ COMMIT_SECONDS = _histogram(
 )
 FLUSH_BYTES = _histogram("flush_bytes", "Sizes of segments by why they left", "reason")
 BACKLOG = _gauge("backlog_bytes", "Bytes appended and not committed yet")
+DISK_FULL = _gauge("disk_full", "1 while store or registry refuse writes for lack of room")
 PUT_AGE = _gauge("oldest_put_age_seconds", "How long the oldest unanswered segment waits")
 COMMITTED_SEQ = _gauge("committed_seq", "Segments of this chain below this seq are committed")
 OPEN_SEQ = _gauge("open_seq", "Seq of the segment that is being filled")

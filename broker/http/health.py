@@ -8,6 +8,7 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from logstore.errors import DISK_IS_FULL, FREE_SPACE
 from logstore.slices import Slices
 
 PUT_AGE_MAX_S = 5.0
@@ -39,6 +40,7 @@ class ServingStatus:
     led: int = 0
     unled: int = 0
     has_read_lease: bool = False
+    has_no_room: bool = False
     put_age_s: float = 0.0
 
 
@@ -79,6 +81,8 @@ def why_not_ready(status: ServingStatus) -> list[str]:
     reasons = []
     if status.unled:
         reasons.append(f"partitions are not led yet: led={status.led} named={status.named}")
+    if status.has_no_room:
+        return [*reasons, f"{DISK_IS_FULL}: {FREE_SPACE}"]  # leases and puts wait for the same
     if not status.has_read_lease:
         reasons.append("the lease is not renewed: the registry does not answer")
     if status.put_age_s > PUT_AGE_MAX_S:

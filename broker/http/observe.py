@@ -221,6 +221,7 @@ def _writing(watched: Observed) -> list[Reading]:
             for reason, histogram in writer.flush_bytes.items()
         ),
         _one(m.BACKLOG, writer.backlog_bytes),
+        _one(m.DISK_FULL, log.has_no_room),
         _one(m.PUT_AGE, writer.oldest_put_age_s),
         _one(m.COMMITTED_SEQ, writer.committed_end),
         _one(m.OPEN_SEQ, writer.open_seq),

@@ -64,6 +64,7 @@ def serving_status(watched: Observed | None) -> Slices[ServingStatus]:
         led=led,
         unled=overdue,
         has_read_lease=log.has_read_lease,
+        has_no_room=log.has_no_room,
         put_age_s=log.writer.oldest_put_age_s,
     )
 

@@ -30,7 +30,7 @@ from logstore.config.broker import BrokerSettings
 from logstore.epoch.draining import Successor
 from logstore.epoch.log import BrokerInfo, Log, LogSettings
 from logstore.epoch.table_queries import TableQueries
-from logstore.errors import Fenced, LogstoreError, Unavailable
+from logstore.errors import FREE_SPACE, Fenced, LogstoreError, Unavailable
 from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.ports.clock import Clock
 from logstore.retry import pause_s
@@ -209,7 +209,7 @@ async def _hand_over(settings: BrokerSettings, log: Log) -> None:
     """Hand our partitions to other brokers, where there are any."""
     if not settings.flag("controlled.shutdown.enable"):
         return
-    if _others_that_serve(log):
+    if _others_that_serve(log) and not log.has_no_room:
         await log.drain(DRAIN_TIMEOUT_S, lambda: _successors(log))
 
 
@@ -238,7 +238,8 @@ async def _end(host: Host, log: Log, server: Server) -> int | None:
         host.say(f"{name} ended: another broker took over its partitions")
         return OK if host.stop.is_set() else None
     if not is_committed:
-        host.say(f"{name} ended: some accepted batches could not be committed; check the store")
+        action = FREE_SPACE if log.has_no_room else "check the store"
+        host.say(f"{name} ended: some accepted batches could not be committed; {action}")
         return FAILED
     host.say(f"{name} stopped")
     return OK

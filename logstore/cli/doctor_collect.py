@@ -25,7 +25,7 @@ from logstore.cli.doctor_facts import (
 )
 from logstore.cli.registry_view import query_all
 from logstore.compaction.cut import TableTopic
-from logstore.errors import LogstoreError
+from logstore.errors import LogstoreError, NoRoom
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus
 from logstore.formats.compaction_row import COMPACTION, INTERRUPTED, CompactionRow, RunStatus
@@ -73,6 +73,7 @@ class FactCollector:
         self._clock = clock
         self._sleep_s = sleep_s
         self._unreadable: dict[str, str] = {}
+        self._no_room = ""
 
     def collect(
         self,
@@ -91,6 +92,7 @@ class FactCollector:
         cluster = log.runner.run(read_cluster(log.identity.cluster_id))
         before = self._rows()
         faults = None if probe is None else self._try("rights", probe, NO_FAULTS)
+        faults = None if self._no_room else faults
         self._sleep_s(LOOK_S)
         after = self._rows()
         topics = log.runner.run(read_topics())
@@ -128,15 +130,18 @@ class FactCollector:
             quotas=self._try("quotas", self._quotas, ()),
             groups=groups,
             damage=self._try("objects", lambda: self._damage(damage), NO_DAMAGE),
+            no_room=self._no_room,
             unreadable=self._unreadable,
         )
 
     def _try(self, part: str, look: Callable[[], T], nothing: T) -> T:
         try:
             return look()
+        except NoRoom as error:
+            self._no_room = str(error)
         except LogstoreError as error:
             self._unreadable[part] = str(error)
-            return nothing
+        return nothing
 
     def _rows(self) -> _Rows:
         return _Rows(

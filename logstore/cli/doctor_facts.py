@@ -122,5 +122,7 @@ class Facts:
     groups: Sequence[GroupFacts] = ()
     damage: Sequence[DamageFacts] | None = ()
     """None: the log was too large to look at."""
+    no_room: str = ""
+    """The error of a store or a registry whose disk is full; empty: none is known to be."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Parts that could not be looked at, and why."""

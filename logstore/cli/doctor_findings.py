@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from logstore.cli.doctor_facts import BrokerFacts, Facts
+from logstore.errors import DISK_IS_FULL, FREE_SPACE
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainStatus
 
@@ -32,6 +33,9 @@ LAG_SHOWN = 3
 NAMED_MAX = 5
 
 
+_NEED_ROOM = ("brokers", "controller", "partitions")
+
+
 class Severity(StrEnum):
     BROKEN = "broken"
     RISK = "risk"
@@ -48,8 +52,21 @@ class Diagnosis(NamedTuple):
 
 def findings_of(facts: Facts) -> list[Diagnosis]:
     """The worst first; those of equal severity in the order of the checks."""
-    found = [finding for check in _CHECKS for finding in check(facts)]
+    found = [
+        finding
+        for check in _CHECKS
+        for finding in check(facts)
+        if finding.severity is not Severity.FINE or finding.about not in facts.unreadable
+    ]
+    if facts.no_room:
+        found = [_waiting_for_room(one) for one in found]
     return sorted(found, key=lambda one: list(Severity).index(one.severity))
+
+
+def _waiting_for_room(one: Diagnosis) -> Diagnosis:
+    """Brokers cannot renew their leases on a full disk: starting them again is of no use."""
+    is_effect = one.severity is Severity.BROKEN and one.about in _NEED_ROOM
+    return one._replace(action=FREE_SPACE) if is_effect else one
 
 
 def is_healthy(findings: list[Diagnosis]) -> bool:
@@ -83,9 +100,15 @@ def _unreadable(facts: Facts) -> Iterator[Diagnosis]:
         yield _broken(part, f"cannot be looked at: {why}", "follow the error, then run this again")
 
 
+def _full_disk(facts: Facts) -> Iterator[Diagnosis]:
+    if facts.no_room:
+        yield _broken("disk", f"{DISK_IS_FULL}: {facts.no_room}", FREE_SPACE)
+
+
 def _probe(facts: Facts) -> Iterator[Diagnosis]:
     if facts.probe_faults is None:
-        yield _fine("rights", "not tried: --read-only")
+        why = DISK_IS_FULL if facts.no_room else "--read-only"
+        yield _fine("rights", f"not tried: {why}")
         return
     for fault in facts.probe_faults:
         action = "allow it to this identity" if "not allowed" in fault else "use another store"
@@ -266,6 +289,6 @@ def _named(names: list[str]) -> str:
 
 
 _CHECKS = (
-    *(_damage, _unreadable, _probe, _brokers, _controller, _partitions),
+    *(_full_disk, _damage, _unreadable, _probe, _brokers, _controller, _partitions),
     *(_clocks, _levels, _trimming, _tables, _lag, _quotas, _certificates),
 )

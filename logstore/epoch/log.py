@@ -261,6 +261,11 @@ class Log:
         return self._leading.release_count
 
     @property
+    def has_no_room(self) -> bool:
+        """Whether the disk of the store or the registry was full at the last attempt to write."""
+        return self.writer.full_disk.is_full or self._membership.has_no_room
+
+    @property
     def has_read_lease(self) -> bool:
         """Whether what this broker knows of the log is still its own to say (safety rule 9)."""
         return self._membership.has_read_lease

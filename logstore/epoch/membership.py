@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from logstore.epoch.writer import ChainWriter
-from logstore.errors import ConditionFailed, Fenced, LogstoreError, Unavailable
+from logstore.errors import ConditionFailed, Fenced, LogstoreError, NoRoom, Unavailable
 from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Comparison, Row
 from logstore.protocol.find_seal import find_seal
@@ -90,6 +90,8 @@ class Membership:
         self.status = BrokerStatus.SERVING
         self.followed: Callable[[], Sequence[int]] = tuple
         """Chains of others that consumers can read here."""
+        self.has_no_room = False
+        """Whether the registry's disk was full at the last heartbeat."""
         self.feed: Callable[[], int] = int
         """Up to which version this broker has read and applied the change feed."""
         self._runner = runner
@@ -125,12 +127,14 @@ class Membership:
         except (LogstoreError, TimeoutError) as error:  # the registry is away, and will be back
             if self._renewed_s > began_s or self._writer.fenced.is_set():
                 return  # one that began later got through, or none matters any more
+            self.has_no_room = isinstance(error, NoRoom)
             if self._troubles.occurred(NOT_RENEWED, clock.monotonic_s()) is not None:
                 why = str(error) or "no answer in time"
                 logger.warning(
                     "cannot renew the lease, continuing: broker=%d %s", self._broker, why
                 )
         else:
+            self.has_no_room = False
             self._troubles.ended(NOT_RENEWED, clock.monotonic_s())
 
     async def renew(self, status: BrokerStatus | None = None) -> None:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from logstore.epoch.appender import Appender, Waiter
 from logstore.epoch.checkpoint_writer import CheckpointWriter
+from logstore.epoch.full_disk import FullDisk
 from logstore.errors import Fenced
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.index_rows import set_last_positions
@@ -130,10 +131,7 @@ class ChainWriter:
         self._last_began_s: float | None = None
         self._is_putting_ahead = False
         self._closing = False
-        self.has_no_room = False
-        """Whether the store's disk was full at the last attempt of a put that is under way."""
-        self.on_no_room: Callable[[], None] = lambda: None
-        """Called when a put finds it full: who waits for the commit need not wait in vain."""
+        self.full_disk = FullDisk()
         self._time = ChainTime(chain.created_ms, self.now_s)
         self.checkpoints = CheckpointWriter(
             chain,
@@ -365,7 +363,8 @@ class ChainWriter:
         self._closing = True
         self._wake.set()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as limit:
+                self.full_disk.shortens(limit)
                 await self._until(lambda: self._pipeline.is_idle and self.checkpoints.is_idle)
                 self.flush(FlushReason.CLOSE)  # batches appended since
                 if self.chain.spans and not self.fenced.is_set():
@@ -441,9 +440,9 @@ class ChainWriter:
             self._tasks.create_task(self._put(segment))
 
     async def _put(self, segment: FrozenSegment) -> None:
-        put = put_once(self.chain.epoch, segment, self._found_no_room)
+        put = put_once(self.chain.epoch, segment, self.full_disk.found)
         outcome = await self._runner.run(put)
-        self.has_no_room = False
+        self.full_disk.ended()
         if isinstance(outcome, KeyTaken):
             self._pipeline.fence(segment.seq)
         else:
@@ -456,11 +455,6 @@ class ChainWriter:
         self._start_puts()
         self._wake.set()
         self._changed.set()
-
-    def _found_no_room(self) -> None:
-        if not self.has_no_room:
-            self.has_no_room = True
-            self.on_no_room()
 
     def _commit(self, segment: FrozenSegment) -> None:
         waiting = self._in_flight.pop(segment.seq, None)

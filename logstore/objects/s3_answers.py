@@ -7,6 +7,7 @@
     501                                             Refused           as other 5xx    as other 5xx
     401, 403, an expired or bad token               Denied            Denied          Denied
     429, 503, SlowDown                              Throttled         Throttled       Throttled
+    507, a quota is used up                         NoRoom            Retryable       NoRoom
     no connection was made                          Retryable         Retryable       Retryable
     other 5xx, reset, time-out, broken answer       OutcomeUnknown    Retryable       OutcomeUnknown
     other 4xx                                       Retryable         Retryable       Retryable
@@ -26,6 +27,7 @@ from logstore.errors import (
     AlreadyExists,
     Denied,
     LogstoreError,
+    NoRoom,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -71,6 +73,7 @@ _FOREIGN_REGION = frozenset(
     }
 )
 _SLOW_DOWN = frozenset({"SlowDown", "ServiceUnavailable", "Throttling", "RequestLimitExceeded"})
+_NO_ROOM = frozenset({"XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "QuotaExceeded"})
 _UNCLEAR = frozenset({"RequestTimeout", "InternalError", "OperationAborted"})
 
 
@@ -92,7 +95,7 @@ def error_of(answer: Answer, doing: Doing, key: str, location: S3Location) -> Lo
     facts = where
     if answer.status is not None:
         facts += f" status={answer.status}" + (f" code={answer.code}" if answer.code else "")
-    for decide in (_taken, _setting, _denied, _passing):
+    for decide in (_taken, _setting, _full, _denied, _passing):
         if (error := decide(answer, doing, facts)) is not None:
             return error
     if not answer.reached:
@@ -123,6 +126,16 @@ def _setting(answer: Answer, doing: Doing, facts: str) -> LogstoreError | None:
     if doing == "create" and answer.status == 501:
         return Refused(f"the store does not support conditional writes: {facts}; use another store")
     return None
+
+
+def _full(answer: Answer, doing: Doing, facts: str) -> LogstoreError | None:
+    """Of servers with disks: AWS has neither limit."""
+    if doing == "get" or not (answer.status == 507 or answer.code in _NO_ROOM):
+        return None
+    return NoRoom(
+        f"no room to {doing}: {facts} {answer.message}; free some space of the store, or raise its "
+        "quota"
+    )
 
 
 def _denied(answer: Answer, doing: Doing, facts: str) -> LogstoreError | None:

@@ -23,6 +23,7 @@ from logstore.errors import (
     ConditionFailed,
     Denied,
     LogstoreError,
+    NoRoom,
     OutcomeUnknown,
     Retryable,
     Unavailable,
@@ -32,6 +33,8 @@ from logstore.ports.registry import WRITE_ID, Condition, Row, RowStore
 from logstore.retry import RetryDelays
 
 CALL_DELAYS = RetryDelays(deadline_s=15.0)
+NO_ROOM_S = 0.5
+"""On a full disk a write is tried again for so long: a person must act, so an answer is due."""
 
 _PAGE_ROWS = 1000
 
@@ -127,6 +130,8 @@ class RetryingRegistry:
                 last = error
             except (Retryable, Denied) as error:
                 last = error
+                if isinstance(error, NoRoom) and self._has_waited(started_s):
+                    break
             if not await self._wait(started_s, failures):
                 break
         assert last is not None
@@ -134,6 +139,9 @@ class RetryingRegistry:
             raise lost or last
         finally:
             del lost, last  # an error bears this frame
+
+    def _has_waited(self, started_s: float) -> bool:
+        return self._clock.monotonic_s() - started_s >= NO_ROOM_S
 
     async def _wait(self, started_s: float, failures: int) -> bool:
         """Waits before the next attempt, or answers that there is no time for one."""

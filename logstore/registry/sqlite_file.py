@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from logstore.errors import LogstoreError, OutcomeUnknown, Refused, Retryable
+from logstore.errors import LogstoreError, NoRoom, OutcomeUnknown, Refused, Retryable
 from logstore.ports.registry import Condition, Row, Value
 from logstore.registry.row_json import decode_row, encode_row
 from logstore.registry.turn import WriteTurn
@@ -187,7 +187,7 @@ def _meaning(error: sqlite3.Error, doing: str, path: Path) -> LogstoreError:
             return Retryable(f"the registry is busy {facts}")
         case sqlite3.SQLITE_FULL:
             # Also of a commit: its last page, without which it does not count, was not written.
-            return Retryable(f"no room for the registry {facts} {_free_space(path)}; free some")
+            return NoRoom(f"no room for the registry {facts} {_free_space(path)}; free some")
         case sqlite3.SQLITE_IOERR if doing == "commit":
             return OutcomeUnknown(f"the registry may have changed {facts}")
         case sqlite3.SQLITE_IOERR:

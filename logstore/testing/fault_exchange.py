@@ -18,6 +18,7 @@ _CODES = {
     "500": ("500 Internal Server Error", "InternalError", "InternalServerError"),
     "503": ("503 Slow Down", "SlowDown", "ServiceUnavailable"),
     "409": ("409 Conflict", "ConditionalRequestConflict", "TransactionConflictException"),
+    "507": ("507 Insufficient Storage", "XMinioStorageFull", "InternalServerError"),
     "403": ("403 Forbidden", "AccessDenied", "AccessDeniedException"),
 }
 

@@ -3,7 +3,7 @@
 A draw depends on the seed, the request and how often the same request came before, never on
 timing, so two runs that ask the same get the same. Of the rules, tried in order, one may apply.
 
-    not applied             500  503  409  403  reset  hang
+    not applied             500  503  507  409  403  reset  hang
     applied, answer lost    applied-500  applied-503  applied-reset  applied-hang
     applied afterwards      late: the connection is reset at once, the request goes on later
     answered                slow: later  cut: half of the body, then a reset
@@ -26,6 +26,7 @@ from logstore.errors import Invalid
 Fault = Literal[
     "500",
     "503",
+    "507",
     "409",
     "403",
     "reset",

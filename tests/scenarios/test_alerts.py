@@ -17,7 +17,7 @@ from tools.monitoring.alert import PAGES
 from tools.monitoring.alerts import ALERTS
 
 LIST = Path(__file__).parents[2] / PAGES / "README.md"
-SHORT = ("LogstoreBrokerDown", "LogstoreDenied", "LogstoreStoreStalled")
+SHORT = ("LogstoreBrokerDown", "LogstoreDenied", "LogstoreDiskFull", "LogstoreStoreStalled")
 
 
 def test_every_alert_has_one_fault() -> None:

@@ -74,8 +74,21 @@ ALERTS = (
         calm=[('logstore_store_request_seconds_count{kind="create",outcome="ok"}', "0+9x30")],
     ),
     Alert(
+        name="LogstoreDiskFull",
+        expression="max by (instance) (logstore_disk_full) > 0",
+        lasts="1m",
+        urgency=Urgency.PAGE,
+        summary="The disk is full: nothing can be written until some space is freed.",
+        example=[(f"logstore_disk_full{_BROKER}", "1x30")],
+        calm=[(f"logstore_disk_full{_BROKER}", "0x30")],
+        labels=(("instance", "a"),),
+    ),
+    Alert(
         name="LogstoreStoreStalled",
-        expression="max by (instance) (logstore_oldest_put_age_seconds) > 5",
+        expression=(
+            "max by (instance) (logstore_oldest_put_age_seconds) > 5 unless on (instance) "
+            "logstore_disk_full == 1"
+        ),
         lasts="1m",
         urgency=Urgency.PAGE,
         summary="The object store has not answered a put for seconds: producers wait.",

@@ -49,7 +49,7 @@ def test_a_produce_that_waits_already_is_answered_too(running: Running, client: 
         running.do(fill)
         assert waiting.result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
     running.store.is_full = False
-    running.wait_until(lambda: not running.log.writer.has_no_room)
+    running.wait_until(lambda: not running.log.writer.full_disk.is_full)
 
 
 def test_what_was_refused_is_stored_once_when_there_is_room(

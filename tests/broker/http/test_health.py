@@ -16,6 +16,7 @@ from broker.http.health import (
     why_not_ready,
 )
 from broker.http.observed import serving_status
+from logstore.errors import DISK_IS_FULL, FREE_SPACE
 from logstore.slices import Slices, finish
 from tests.broker.http.pages import Pages, ask, pages_of
 from tests.broker.running import Running, running_broker
@@ -51,6 +52,11 @@ def test_every_reason_is_reported() -> None:
     assert "led=2 named=3" in reported
     assert "lease" in reported
     assert "oldest put=7.0 s" in reported
+
+
+def test_a_full_disk_is_the_one_reason_for_all_that_waits_for_it() -> None:
+    full = replace(WELL, has_no_room=True, has_read_lease=False, put_age_s=7.0)
+    assert why_not_ready(full) == [f"{DISK_IS_FULL}: {FREE_SPACE}"]
 
 
 def patiently() -> Callable[[Collection[Hashable], float], int]:

@@ -17,6 +17,7 @@ from logstore.cli.doctor_facts import (
     TableFacts,
 )
 from logstore.cli.doctor_findings import DAY_MS, Severity, findings_of, is_healthy
+from logstore.errors import DISK_IS_FULL, FREE_SPACE
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.chain_row import ChainStatus
 
@@ -47,6 +48,25 @@ def test_a_healthy_log_has_only_lines_that_are_fine() -> None:
         *("clocks", "format", "trimming", "tables", "lag"),
     }
     assert all(not one.action for one in findings)
+
+
+def test_on_a_full_disk_all_that_waits_for_it_says_so_and_nothing_else() -> None:
+    silent = replace(ALIVE, is_advancing=False)
+    full = replace(HEALTHY, no_room="free_bytes=0", probe_faults=None, brokers=[silent])
+    first, *others = findings_of(full)
+
+    assert (first.about, first.text, first.action) == (
+        *("disk", f"{DISK_IS_FULL}: free_bytes=0"),
+        FREE_SPACE,
+    )
+    assert {one.action for one in others if one.severity is Severity.BROKEN} == {FREE_SPACE}
+    (rights,) = (one for one in others if one.about == "rights")
+    assert rights.text == f"not tried: {DISK_IS_FULL}"
+
+
+def test_what_could_not_be_looked_at_is_not_fine_too() -> None:
+    findings = findings_of(replace(HEALTHY, unreadable={"rights": "no answer"}))
+    assert [one.severity for one in findings if one.about == "rights"] == [Severity.BROKEN]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The log of one broker over its lives: what was acknowledged is read, what is stored is sound."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logstore.epoch.full_disk import CLOSE_S
 from logstore.epoch.leader import EARLY_S, Leader, NotLeading, ProducerRefused
 from logstore.epoch.log import Log
 from logstore.epoch.watch import EVERYTHING_S
-from logstore.errors import Fenced, LogstoreError
+from logstore.errors import Fenced, LogstoreError, NoRoom
 from logstore.formats.broker_row import BROKER
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.checkpoint import decode_checkpoint
@@ -23,7 +24,9 @@ from logstore.formats.partition_state import SLICE_PRODUCERS
 from logstore.formats.segment import EntryKind, SegmentKind, decode_front, decode_header
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC
+from logstore.objects.memory import MemoryStore
 from logstore.ports.clock import Clock
+from logstore.ports.objects import Buffer
 from logstore.ports.registry import Comparison, Condition, Registry, Row
 from logstore.protocol.producers import Refusal
 from logstore.protocol.walk import read_chain_at
@@ -295,6 +298,32 @@ def test_many_appends_while_a_log_closes_are_all_or_nothing() -> None:
         check_stored(written)
 
     run(scenario())
+
+
+def test_a_log_that_closes_on_a_full_disk_gives_up_soon() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        store = NoRoomStore(written.objects)
+        runner = replace(written.runner, store=store)
+        async with written.life(runner=runner, clean=False) as log:
+            leader = (await log.create_topic("orders", 1, {})).leaders[0]
+            store.is_full = True
+            append(leader, 7, 0)
+            began_s = runner.clock.monotonic_s()
+            assert not await log.close(1000.0)
+            assert log.has_no_room
+            assert CLOSE_S <= runner.clock.monotonic_s() - began_s < 2 * CLOSE_S
+
+    run(scenario())
+
+
+class NoRoomStore(MemoryStore):
+    is_full = False
+
+    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
+        if self.is_full:
+            raise NoRoom("no room to create")
+        await super().create(key, parts)
 
 
 def test_records_decode_as_they_were_sent() -> None:

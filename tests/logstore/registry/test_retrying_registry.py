@@ -16,6 +16,7 @@ from logstore.errors import (
     Corrupt,
     Invalid,
     LogstoreError,
+    NoRoom,
     OutcomeUnknown,
     Refused,
     Retryable,
@@ -23,7 +24,7 @@ from logstore.errors import (
 )
 from logstore.ports.registry import WRITE_ID, Comparison, Condition, Row, RowAbsent, RowExists
 from logstore.registry.memory import MemoryRows
-from logstore.registry.retrying import RetryingRegistry
+from logstore.registry.retrying import NO_ROOM_S, RetryingRegistry
 from logstore.retry import RetryDelays
 
 Fault = Literal["none", "retryable", "throttled", "lost before", "lost after"]
@@ -303,5 +304,25 @@ def test_a_query_goes_through_all_pages(rows_there: int) -> None:
         await rows.rows.put_if("pk", "o", {}, (), "w")
         found = await registry_on(rows).query("pk", "n/")
         assert [row["n"] for _, row in found] == list(range(rows_there))
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_is_said_after_half_a_second_and_reads_go_on() -> None:
+    class FullRows(FaultyRows):
+        async def put_if(
+            self, pk: str, sk: str, row: Row, conditions: Sequence[Condition], write_id: str
+        ) -> None:
+            self.write_ids.append(write_id)
+            raise NoRoom("no room: free some")
+
+    async def scenario() -> None:
+        rows, clock = FullRows(), StillClock()
+        registry = RetryingRegistry(rows, lambda: "id", clock, Random(1))
+        with pytest.raises(NoRoom):
+            await registry.put_if("pk", "sk", ROW)
+        assert len(rows.write_ids) > 1
+        assert NO_ROOM_S <= clock.passed_s < NO_ROOM_S + 1
+        assert await registry.get("pk", "sk") is None
 
     asyncio.run(scenario())

@@ -47,7 +47,7 @@ while True:
 
 FULL_DISK = """
 import os, sys
-from logstore.errors import Retryable
+from logstore.errors import NoRoom
 from logstore.registry.sqlite import SqliteRows
 folder = sys.argv[1]
 filler = os.path.join(folder, "filler")
@@ -61,7 +61,7 @@ except OSError:
     os.close(filling)
 try:
     rows.put_if("pk", "big", {"data": b"x" * 200_000}, [], "w")
-except Retryable as error:
+except NoRoom as error:
     assert "free_bytes=" in str(error), error
 else:
     raise SystemExit("a write succeeded that cannot have")
@@ -181,7 +181,7 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path: Path) -> 
     reader.close()
 
 
-def test_a_full_disk_is_retryable_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_no_room_and_changes_nothing(tmp_path: Path) -> None:
     if subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode:
         pytest.skip("no mount namespace may be made here")
     mounted = 'mount -t tmpfs -o size=1m tmpfs "$1" && exec "$2" -c "$3" "$1"'

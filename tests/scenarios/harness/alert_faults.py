@@ -90,6 +90,13 @@ def store_silent(stage: AlertStage) -> Iterator[None]:
 
 
 @contextmanager
+def store_full(stage: AlertStage) -> Iterator[None]:
+    stage.store.play("507 methods=PUT path=/chains/")
+    yield
+    stage.store.play()
+
+
+@contextmanager
 def rights_taken(stage: AlertStage) -> Iterator[None]:
     stage.store.play("403 methods=PUT path=/chains/")
     yield
@@ -198,6 +205,7 @@ DRILLS = (
     ),
     AlertDrill(["LogstoreDamagedData"], "a bit of a stored segment flips", segment_damaged),
     AlertDrill(["LogstoreDenied"], "the right to put is taken away", rights_taken),
+    AlertDrill(["LogstoreDiskFull"], "the store has no room for a put", store_full),
     AlertDrill(
         ["LogstoreStoreStalled", "LogstoreProducersHeld"],
         "the store answers no put",
