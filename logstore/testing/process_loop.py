@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from itertools import count
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 from logstore.testing.blocking import BlockingCall
@@ -22,6 +23,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PROCESS: ContextVar["Process"] = ContextVar("process")
+LOOKS_AT_ALL_EVERY = 50
+"""Simulations: what was frozen and died since is kept so long."""
+_SIMULATED = count()
+
 RESOLUTION_S = 1e-6
 
 
@@ -317,15 +322,20 @@ def simulate(main: Coroutine[Any, Any, T], *, limit_s: float = LIMIT_S) -> T:
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """A quarter of a simulation's CPU time was Python's collector; what it finds can wait."""
+    """A quarter of a simulation's CPU time was Python's collector; what it finds can wait.
+
+    What was there before stays frozen for a while: a look at all that a process of tests has loaded
+    takes as long as many a simulation.
+    """
     was_enabled = gc.isenabled()
+    if next(_SIMULATED) % LOOKS_AT_ALL_EVERY == 0:
+        gc.unfreeze()
     gc.collect()  # or garbage of the simulation before would be frozen too, and its memory kept
     gc.freeze()
     gc.disable()
     try:
         yield
     finally:
-        gc.unfreeze()
         if was_enabled:
             gc.enable()
 

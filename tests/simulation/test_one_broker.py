@@ -56,7 +56,7 @@ MUST_BE_SEEN = (
 )
 
 
-@pytest.mark.seeds(50, fast=4)
+@pytest.mark.seeds(50, fast=1)
 def test_nothing_is_lost_doubled_moved_or_made_up(seed: int) -> None:
     world = play(seed)
     assert not world.violations, f"play it again: python -m tests.simulation.replay {seed}"

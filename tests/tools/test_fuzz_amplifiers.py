@@ -8,6 +8,8 @@ import pytest
 from tests.broker.running import Running, batch_of, produce, running_broker
 from tools.fuzz.amplifiers import ACTS, COMPACTED, Attack
 
+pytestmark = pytest.mark.slow
+
 SCALE = 0.02
 SEEDS = 3
 

@@ -65,6 +65,7 @@ def test_a_broker_trims_its_own_chain_and_the_controller_sealed_ones_too(
     run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_controller", [False, True])
 def test_the_controller_sweeps_what_sinks_staged_once_an_hour(is_controller: bool) -> None:
     async def scenario() -> None:

@@ -1,6 +1,10 @@
 """What key compaction writes through a day of a topic whose keys are written again and again."""
 
+import pytest
+
 from tests.logstore.compaction.churned_log import Churn, churned
+
+pytestmark = pytest.mark.slow
 
 WRITTEN_PER_DIED_MAX = 5.0
 ROWS_PER_LIVE_KEY_MAX = 1.25

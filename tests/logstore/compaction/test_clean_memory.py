@@ -29,6 +29,8 @@ from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
 from tests.logstore.history.tables import NOW_MS, TOPIC_ID
 
+pytestmark = pytest.mark.slow
+
 PLACE: CleanPlace = {
     "run": "run",
     "number": 1,

@@ -258,6 +258,7 @@ lives_of_a_partition = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(lives_of_a_partition, st.integers(1, 25))
 @settings(max_examples=40)
 def test_a_producer_with_five_in_flight_never_hears_of_a_broken_sequence(
