@@ -31,6 +31,7 @@ CASES = (
         "followers",
         "registry",
         "takeover",
+        "silence",
         "checkpoint",
         "memory",
         "metadata",

@@ -3,12 +3,13 @@
 //	clients NAME produce  BOOTSTRAP TOPIC CODEC FIRST COUNT
 //	clients NAME consume  BOOTSTRAP TOPIC GROUP
 //	clients NAME assigned BOOTSTRAP TOPIC
+//	clients franz silence BOOTSTRAP TOPIC PARTITIONS
 //
 // NAME is franz, sarama or segmentio.
 // `produce` creates the topic with four partitions unless it is there, and sends records with key
 // k<number>, value v<number> and a header. `consume` is a member of the group until it is sent a
 // line, and prints `read PARTITION OFFSET KEY VALUE HEADER` per record. `assigned` does the same without a
-// group, for partition 0 from offset 0 on.
+// group, for partition 0 from offset 0 on. `silence` is what benchmarks/peers/silence.py says.
 package main
 
 import (
@@ -47,6 +48,8 @@ func main() {
 		chosen.consume(topic, rest[0])
 	case "assigned":
 		chosen.assigned(topic)
+	case "silence":
+		franz{addresses}.silence(topic, number(rest[0]))
 	default:
 		fail(fmt.Errorf("no act %q", act))
 	}
