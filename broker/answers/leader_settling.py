@@ -40,6 +40,9 @@ class LeaderLog(Protocol):
     def on_death(self, callback: Callable[[], None]) -> None: ...
 
 
+def _nothing() -> None: ...
+
+
 class LeaderSettling:
     def __init__(self, log: LeaderLog, tasks: asyncio.TaskGroup) -> None:
         self._log = log
@@ -49,10 +52,13 @@ class LeaderSettling:
         """Brokers whose connection has ended, and that may be dead."""
         self._settled: asyncio.Future[None] | None = None
         self._until_s = 0.0
+        self.look: Callable[[], None] = _nothing
+        """Calls `lost` for what has ended and has not been noticed."""
         log.on_death(self._begin)
 
-    @property
     def is_settled(self) -> bool:
+        """Whether all leaders are alive as far as is known, after a look."""
+        self.look()
         return self._settled is None
 
     async def wait(self) -> None:

@@ -32,11 +32,20 @@ class LinkClosed(ConnectionError):
 
 
 class PeerLink:
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, began_s: float = 0.0
+    ) -> None:
+        """`began_s`: when the connection was asked for."""
+        self.began_s = began_s
         self._reader = reader
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[memoryview]] = {}
         self._last_id = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection has, which its tasks learn some turns of the loop later."""
+        return self._reader.at_eof() or self._writer.transport.is_closing()
 
     async def run(self) -> None:
         """Read answers until the connection ends. Raises `OSError` for all that ends it badly."""

@@ -75,6 +75,18 @@ class TcpPeers:
         self._wanted: dict[int, Peer] = {}
         self._changed = asyncio.Event()
 
+    def look(self) -> None:
+        """Call `on_lost` for connections that have ended and whose tasks do not know it yet.
+
+        A process that dies ends those of its clients at the same moment: what they ask is read in
+        the same turn of the loop, before any task runs.
+        """
+        for peer, link in tuple(self._links.items()):
+            if link.has_ended and self._wanted.get(peer.broker) == peer:
+                del self._links[peer]
+                if self._has_held(link):
+                    self.on_lost(peer.broker)
+
     @property
     def watched_count(self) -> int:
         return len(self._wanted)
@@ -117,6 +129,9 @@ class TcpPeers:
                 await self._changed.wait()
                 self._changed.clear()
 
+    def _has_held(self, link: PeerLink) -> bool:
+        return self._clock.monotonic_s() - link.began_s >= SHORT_S
+
     async def _notice_back(self, peer: Peer, link: PeerLink) -> None:
         if await _answers(link):
             self.on_back(peer.broker)
@@ -136,7 +151,7 @@ class TcpPeers:
                     report_at_s = math.inf
                     _report_unreachable(peer, error)
             else:
-                link = self._links[peer] = PeerLink(reader, writer)
+                link = self._links[peer] = PeerLink(reader, writer, began_s)
                 try:
                     async with asyncio.TaskGroup() as tasks:
                         if was_reached:
@@ -144,10 +159,11 @@ class TcpPeers:
                         was_reached = True
                         await _until_closed(link, writer)
                 finally:
-                    del self._links[peer]
-                if self._clock.monotonic_s() - began_s >= SHORT_S:
+                    is_new = self._links.pop(peer, None) is not None
+                if self._has_held(link):
                     wait_s = AGAIN_FIRST_S
-                    self.on_lost(peer.broker)
+                    if is_new:
+                        self.on_lost(peer.broker)
                     continue
             await self._clock.sleep_s(wait_s * (0.5 + self._rng.random() / 2))
             wait_s = min(2 * wait_s, AGAIN_MAX_S)

@@ -32,7 +32,7 @@ def handle(broker: Services, call: Call, request: FindCoordinatorRequest) -> Non
     if request.key_type == GROUP and not has_offsets_topic(broker):
         broker.groups.create_topic()
         broker.start(call, partial(_wait_then_answer, broker, call, request), None)
-    elif broker.leader_settling.is_settled:
+    elif broker.leader_settling.is_settled():
         broker.turns.begin(call, _answer(broker, call, request))
     else:
         broker.start(call, partial(_answer_settled, broker, call, request), None)

@@ -52,7 +52,7 @@ NAMES_NULL_FROM = 12
 
 
 def handle(broker: Services, call: Call, request: MetadataRequest) -> None:
-    if broker.leader_settling.is_settled:
+    if broker.leader_settling.is_settled():
         broker.turns.begin(call, _answer(broker, call, request))
     else:
         broker.start(call, partial(_answer_settled, broker, call, request), None)

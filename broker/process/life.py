@@ -160,7 +160,8 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     )
     peers = TcpPeers(runner.clock, runner.rng)
     log.ask_others_by(peers.read_feed)
-    peers.on_lost, peers.on_back = broker.leader_settling.lost, broker.leader_settling.back
+    settling = broker.leader_settling
+    peers.on_lost, peers.on_back, settling.look = settling.lost, settling.back, peers.look
     controller = Controller(log, ControllerSettings.of(given), peers)
 
     def settings_changed() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from broker.answers.leader_settling import HOLD_S, WINDOW_S, LeaderSettling
 from logstore.formats.partition_row import PartitionRow
@@ -65,7 +66,7 @@ async def pause(seconds: float) -> None:
 
 def test_while_all_is_well_nothing_waits() -> None:
     async def story(_: Cluster, settling: LeaderSettling, _tasks: asyncio.TaskGroup) -> None:
-        assert settling.is_settled
+        assert settling.is_settled()
         assert await waited_s(settling) == 0.0
 
     play(story)
@@ -74,7 +75,7 @@ def test_while_all_is_well_nothing_waits() -> None:
 def test_an_answer_waits_for_the_next_leader() -> None:
     async def story(cluster: Cluster, settling: LeaderSettling, tasks: asyncio.TaskGroup) -> None:
         settling.lost(2)
-        assert not settling.is_settled
+        assert not settling.is_settled()
         waiting = tasks.create_task(waited_s(settling))
         await pause(0.05)
         cluster.die(2)
@@ -82,7 +83,15 @@ def test_an_answer_waits_for_the_next_leader() -> None:
         cluster.take_over()
 
         assert 0.1 <= await waiting < 0.1 + SLACK_S
-        assert settling.is_settled
+        assert settling.is_settled()
+
+    play(story)
+
+
+def test_what_has_ended_unnoticed_is_looked_for_before_a_leader_is_named() -> None:
+    async def story(_: Cluster, settling: LeaderSettling, _tasks: asyncio.TaskGroup) -> None:
+        settling.look = partial(settling.lost, 2)
+        assert not settling.is_settled()
 
     play(story)
 
@@ -92,7 +101,7 @@ def test_no_answer_is_held_longer_than_promised_and_none_long_after_a_death() ->
         cluster.die(2)
         assert abs(await waited_s(settling) - HOLD_S) < SLACK_S
         await pause(WINDOW_S)
-        assert settling.is_settled, "its partition has no leader for another reason"
+        assert settling.is_settled(), "its partition has no leader for another reason"
         assert await waited_s(settling) == 0.0
 
     play(story)

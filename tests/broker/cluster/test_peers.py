@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.peers import Peer, TcpPeers
+from broker.cluster.peers import SHORT_S, Peer, TcpPeers
 from logstore.ports.clock import SystemClock
 
 DEADLINE_S = 20.0
@@ -115,6 +115,35 @@ def test_a_connection_that_ends_while_the_port_accepts_tells_nothing() -> None:
             await there.connections.get()
 
             assert watch.gone.empty()
+        there.close()
+
+    play(story())
+
+
+def test_a_look_notices_a_connection_that_ended_in_this_turn_of_the_loop() -> None:
+    """And tells of it once: the task of that connection learns it later."""
+
+    async def story() -> None:
+        there, lost = Listening(), list[int]()
+        await there.open()
+        async with watching() as watch:
+            watch.peers.on_lost = lost.append
+            watch.peers.watch({2: there.peer()})
+            connection = await there.connections.get()
+            while not watch.peers.connected:  # noqa: ASYNC110 - nothing tells when
+                await SystemClock().sleep_s(0)
+            (link,) = watch.peers._links.values()
+            await watch.clock.sleep_s(SHORT_S)
+            watch.peers.look()
+            assert lost == []
+
+            connection.close()
+            while not link.has_ended:  # noqa: ASYNC110 - a turn of the loop counts
+                await SystemClock().sleep_s(0)
+            watch.peers.look()
+            assert lost == [2]
+            await there.connections.get()
+            assert lost == [2]
         there.close()
 
     play(story())
