@@ -34,6 +34,8 @@ BROKERS, KILLS = 3, 10
 HEARD_S = 6.0
 """After a kill, in which every client is served again, or its silence counts as so long."""
 SETTLE_S = 60.0
+QUIET_S = 6.0
+"""Without a change of leaders before a kill: franz-go asks for metadata at most each 5 s."""
 LOADS = ("killed", "busy")
 _SPINS = "while True: pass"
 
@@ -137,7 +139,7 @@ def _wait_until_even(server: Server, topic: str, clients: Mapping[str, SilentCli
         if None not in silences and len(_leaders(server, topic)) == BROKERS:
             break
         time.sleep(0.5)
-    time.sleep(2.0)
+    time.sleep(QUIET_S)
 
 
 def _kill(server: Server, number: int) -> None:

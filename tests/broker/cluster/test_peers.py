@@ -130,7 +130,7 @@ def test_a_look_notices_a_connection_that_ended_in_this_turn_of_the_loop() -> No
             watch.peers.on_lost = lost.append
             watch.peers.watch({2: there.peer()})
             connection = await there.connections.get()
-            while not watch.peers.connected:  # noqa: ASYNC110 - nothing tells when
+            while not watch.peers.connected:
                 await SystemClock().sleep_s(0)
             (link,) = watch.peers._links.values()
             await watch.clock.sleep_s(SHORT_S)
@@ -138,7 +138,7 @@ def test_a_look_notices_a_connection_that_ended_in_this_turn_of_the_loop() -> No
             assert lost == []
 
             connection.close()
-            while not link.has_ended:  # noqa: ASYNC110 - a turn of the loop counts
+            while not link.has_ended:
                 await SystemClock().sleep_s(0)
             watch.peers.look()
             assert lost == [2]
