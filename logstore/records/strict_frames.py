@@ -10,7 +10,8 @@ library with the same bound for its window, and refuses what ours does.
              end mark u32 0, [content checksum u32], and nothing behind it
                  FLG  bits 7-6 version 1 | 5 independent blocks | 4 block checksums | 3 content size
                       | 2 content checksum | 1 reserved | 0 dictionary
-             Java reads no linked blocks, no dictionary, and of several frames the first alone
+             Java reads no linked blocks, no dictionary, and of several frames the first alone. A
+             stored block of no bytes is the end mark to it, and at a packed one its records end
     gzip     members, each with magic 1f8b and deflate. Arrow's decoder reads zlib's format, too
     snappy   raw, or xerial's stream of version 1, compatible with 1
 """
@@ -24,12 +25,15 @@ from logstore.records.crc32c import Buffer
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + bytes.fromhex("0000000100000001")
 
-_LZ4_MAGIC = bytes.fromhex("04224d18")
+_LZ4_MAGIC = 0x184D2204
+_LZ4_HEAD = Struct("<IB")
 _LZ4_HEAD_BYTES = 7
 _LZ4_VERSION, _LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUMS = 0xC0, 0x20, 0x10
 _LZ4_CONTENT_SIZE, _LZ4_CONTENT_CHECKSUM, _LZ4_RESERVED, _LZ4_DICTIONARY = 0x08, 0x04, 0x02, 0x01
 _LZ4_VERSION_1 = 0x40
+_LZ4_DECIDES = _LZ4_VERSION | _LZ4_INDEPENDENT | _LZ4_RESERVED | _LZ4_DICTIONARY
 _LZ4_BLOCK_BITS = 0x7FFFFFFF
+_LZ4_EMPTY_BLOCKS = (0x80000000, 1)  # stored; packed: one token that stands for nothing
 _SIZE_BYTES, _CHECKSUM_BYTES = 8, 4
 _U32 = Struct("<I")
 
@@ -49,9 +53,33 @@ def check_frame(codec: Codec, data: Buffer) -> None:
 
 
 def _check_lz4(data: memoryview) -> None:
-    if len(data) < _LZ4_HEAD_BYTES or bytes(data[:4]) != _LZ4_MAGIC:
+    if len(data) < _LZ4_HEAD_BYTES:
         raise _bad(0, "codec=lz4 no frame of the LZ4 frame format")
-    flags = data[4]
+    magic, flags = _LZ4_HEAD.unpack_from(data)
+    if magic != _LZ4_MAGIC:
+        raise _bad(0, "codec=lz4 no frame of the LZ4 frame format")
+    if flags & _LZ4_DECIDES != _LZ4_VERSION_1 | _LZ4_INDEPENDENT:
+        _check_flags(flags)
+    at = _LZ4_HEAD_BYTES + _SIZE_BYTES * bool(flags & _LZ4_CONTENT_SIZE)
+    checksum_bytes = _CHECKSUM_BYTES * bool(flags & _LZ4_BLOCK_CHECKSUMS)
+    has_ended = False
+    while True:
+        if at + _U32.size > len(data):
+            raise _bad(at, "codec=lz4 a frame without its end mark")
+        block_bytes = _U32.unpack_from(data, at)[0]
+        if not block_bytes:
+            break
+        if block_bytes in _LZ4_EMPTY_BLOCKS:
+            has_ended = True
+        elif has_ended:
+            raise _bad(at, "codec=lz4 a block behind an empty one, where Java's consumers stop")
+        at += _U32.size + (block_bytes & _LZ4_BLOCK_BITS) + checksum_bytes
+    at += _U32.size + _CHECKSUM_BYTES * bool(flags & _LZ4_CONTENT_CHECKSUM)
+    if at != len(data):
+        raise _bad(min(at, len(data)), f"codec=lz4 frame_bytes={at} bytes={len(data)}; one frame")
+
+
+def _check_flags(flags: int) -> None:
     if flags & _LZ4_VERSION != _LZ4_VERSION_1 or flags & _LZ4_RESERVED:
         raise _bad(4, f"codec=lz4 a frame of another version: flags={flags:#04x}")
     if not flags & _LZ4_INDEPENDENT:
@@ -59,19 +87,6 @@ def _check_lz4(data: memoryview) -> None:
         raise _bad(4, f"codec=lz4 {detail}; compress with independent blocks")
     if flags & _LZ4_DICTIONARY:
         raise _bad(4, "codec=lz4 a frame that needs a dictionary, which consumers do not have")
-    at = _LZ4_HEAD_BYTES + _SIZE_BYTES * bool(flags & _LZ4_CONTENT_SIZE)
-    checksum_bytes = _CHECKSUM_BYTES * bool(flags & _LZ4_BLOCK_CHECKSUMS)
-    while True:
-        if at + _U32.size > len(data):
-            raise _bad(at, "codec=lz4 a frame without its end mark")
-        block_bytes = _U32.unpack_from(data, at)[0]
-        at += _U32.size
-        if not block_bytes:
-            break
-        at += (block_bytes & _LZ4_BLOCK_BITS) + checksum_bytes
-    at += _CHECKSUM_BYTES * bool(flags & _LZ4_CONTENT_CHECKSUM)
-    if at != len(data):
-        raise _bad(min(at, len(data)), f"codec=lz4 frame_bytes={at} bytes={len(data)}; one frame")
 
 
 def gunzip(data: Buffer, max_bytes: int) -> bytes:
@@ -82,18 +97,19 @@ def gunzip(data: Buffer, max_bytes: int) -> bytes:
     """
     view = memoryview(data)
     parts: list[bytes] = []
-    left, at = max_bytes, 0
+    left, at, number = max_bytes, 0, 0
     while at < len(view) or not at:
         member = zlib.decompressobj(wbits=_GZIP_WINDOW)
         feed_bytes = _FEED_BYTES_MIN
+        number += 1
         while not member.eof:
             fed = view[at : at + feed_bytes]
             if not fed:
-                raise _bad(at, "codec=gzip a member that is cut short")
+                raise _bad(at, f"codec=gzip member={number} is cut short")
             try:
                 part = member.decompress(fed, left + 1)
             except zlib.error as error:
-                raise _bad(at, f"codec=gzip {error}") from error
+                raise _bad(at, f"codec=gzip member={number} {error}") from error
             if len(part) > left:
                 raise CorruptBatch(Reason.TOO_LARGE, 0, f"max_bytes={max_bytes}")
             parts.append(part)
