@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from logstore.records.batch import HEADER_BYTES, Codec
 from logstore.records.compression import decompress
-from tests.clients.payloads.frames import FORMS, packed_batch, some_frame
+from tests.clients.payloads.frames import FORMS, SEPARATOR, each_damage, packed_batch, some_frame
 from tests.clients.payloads.judges import our_verdict
 from tests.clients.payloads.lz4_frames import xxh32
 from tests.clients.payloads.record_bytes import Records
@@ -53,6 +54,15 @@ def test_a_number_is_one_frame(codec: Codec) -> None:
 
     assert frames == [some_frame(2, number, codec) for number in range(20)]
     assert len({frame.batch for frame in frames}) > len(frames) // 2
+
+
+@pytest.mark.parametrize("codec", FORMS)
+def test_small_payloads_are_damaged_at_each_byte(codec: Codec) -> None:
+    frames = list(islice(each_damage(0, codec), 300))
+    cuts = [frame for frame in frames if f"{SEPARATOR}cut at " in frame.kind]
+
+    assert len({frame.batch for frame in frames}) == len(frames)
+    assert [frame.kind.rpartition(" ")[2] for frame in cuts[:9]] == [str(at) for at in range(9)]
 
 
 def test_a_batch_that_is_read_is_one_that_produce_takes() -> None:

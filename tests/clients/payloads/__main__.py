@@ -1,13 +1,16 @@
 """Ill-formed payloads of every codec before Kafka's classes and Produce, many of them.
 
-`python -m tests.clients.payloads --frames 100000 --seed 0`: so many of each codec. Prints a table;
-fails at a difference. `--first` goes on from a number.
+`python -m tests.clients.payloads --frames 100000 --seed 0`: so many of each codec, from number
+`--first` on, and small ones of every form with each byte changed, and cut at each byte. Prints a
+table of each; fails at a difference.
 """
 
 import argparse
 import sys
+from functools import partial
 
-from tests.clients.payloads.differential import table, tallies
+from tests.clients.payloads.differential import some_frames, table, tallies
+from tests.clients.payloads.frames import each_damage
 
 
 def main() -> int:
@@ -16,9 +19,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
-    by_codec = tallies(options.seed, options.first, options.frames)
-    sys.stdout.write(f"{table(by_codec)}\n")
-    return 1 if any(tally.differences for tally in by_codec.values()) else 0
+    numbers = range(options.first, options.first + options.frames)
+    differences = 0
+    for title, frames_of in (
+        ("any payloads", some_frames(options.seed, numbers)),
+        ("each byte damaged", partial(each_damage, options.seed)),
+    ):
+        by_codec = tallies(frames_of)
+        sys.stdout.write(f"{title}\n{table(by_codec)}\n")
+        sys.stdout.flush()
+        differences += sum(len(tally.differences) for tally in by_codec.values())
+    return 1 if differences else 0
 
 
 if __name__ == "__main__":

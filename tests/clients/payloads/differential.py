@@ -6,12 +6,13 @@ UNKNOWN_SERVER_ERROR where a codec's library raises: any code that says more wil
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from logstore.records.batch import Codec
-from tests.clients.payloads.frames import FORMS, SEPARATOR, some_frame
+from tests.clients.payloads.frames import FORMS, SEPARATOR, Frame, some_frame
 from tests.clients.payloads.judges import Verdict, java_verdicts, our_verdict
 from tests.clients.payloads.stricter import STRICTER, Stricter
 
@@ -40,26 +41,26 @@ class Tally:
     refused_here_alone: Counter[Stricter] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
 
-    def add(self, judged: Judged) -> None:
+    def add(self, one: Judged) -> None:
         self.tried += 1
-        self.kinds.update(judged.kind.split(SEPARATOR))
-        ours, java = judged.ours, judged.java
+        self.kinds.update(one.kind.split(SEPARATOR))
+        ours, java = one.ours, one.java
         if fault := _difference(ours, java):
-            self._differ(judged, fault)
+            self._differ(one, fault)
         elif ours.digest:
             self.taken += 1
         elif not java.digest:
             self.refused += 1
         else:
-            rule = next((one for one in STRICTER if one.covers(judged.codec, ours.why)), None)
+            rule = next((rule for rule in STRICTER if rule.covers(one.codec, ours.why)), None)
             if rule is None:
-                self._differ(judged, "refused here alone")
+                self._differ(one, "refused here alone")
             else:
                 self.refused_here_alone[rule] += 1
 
-    def _differ(self, judged: Judged, fault: str) -> None:
-        text = f"{judged.codec} {judged.number} ({judged.kind}): {fault}"
-        self.differences.append(f"{text}; here: {judged.ours}; Java: {judged.java}")
+    def _differ(self, one: Judged, fault: str) -> None:
+        text = f"{one.codec} {one.number} ({one.kind}): {fault}"
+        self.differences.append(f"{text}; here: {one.ours}; Java: {one.java}")
 
 
 def _difference(ours: Verdict, java: Verdict) -> str:
@@ -75,22 +76,26 @@ def _difference(ours: Verdict, java: Verdict) -> str:
     return ""
 
 
-def judged_frames(codec: Codec, seed: int, first: int, count: int) -> Iterator[Judged]:
-    for low in range(first, first + count, BUNCH):
-        numbers = range(low, min(low + BUNCH, first + count))
-        frames = [some_frame(seed, number, codec) for number in numbers]
-        verdicts = java_verdicts([frame.batch for frame in frames])
-        for number, frame, java in zip(numbers, frames, verdicts, strict=True):
-            yield Judged(codec, number, frame.kind, our_verdict(frame.batch), java)
+def judged(frames: Iterable[Frame]) -> Iterator[Judged]:
+    """Each of `frames`, by its place among them."""
+    numbered = enumerate(frames)
+    while bunch := list(islice(numbered, BUNCH)):
+        verdicts = java_verdicts([frame.batch for _, frame in bunch])
+        for (number, frame), java in zip(bunch, verdicts, strict=True):
+            yield Judged(frame.codec, number, frame.kind, our_verdict(frame.batch), java)
 
 
-def tallies(seed: int, first: int, count: int) -> dict[Codec, Tally]:
-    """`count` frames of each codec, from number `first`."""
+def tallies(frames_of: Callable[[Codec], Iterable[Frame]]) -> dict[Codec, Tally]:
+    """Of the frames that `frames_of` makes of each codec."""
     by_codec = {codec: Tally() for codec in FORMS}
     for codec, tally in by_codec.items():
-        for judged in judged_frames(codec, seed, first, count):
-            tally.add(judged)
+        for one in judged(frames_of(codec)):
+            tally.add(one)
     return by_codec
+
+
+def some_frames(seed: int, numbers: range) -> Callable[[Codec], Iterable[Frame]]:
+    return lambda codec: (some_frame(seed, number, codec) for number in numbers)
 
 
 def table(by_codec: dict[Codec, Tally]) -> str:
@@ -99,7 +104,11 @@ def table(by_codec: dict[Codec, Tally]) -> str:
     for codec, tally in by_codec.items():
         alone = tally.refused_here_alone.total()
         rows.append((codec, tally.tried, tally.taken, tally.refused, alone, len(tally.differences)))
-    lines = ["  ".join(f"{cell!s:>11}" for cell in row) for row in rows]
+    widths = [max(len(name), 7) for name in head]
+    lines = [
+        "  ".join(f"{cell!s:>{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
     met = sum((tally.refused_here_alone for tally in by_codec.values()), Counter[Stricter]())
     lines += [f"{met[rule]:>7} {rule.codec or 'records'}: {rule.who}" for rule in STRICTER]
     lines += [line for tally in by_codec.values() for line in tally.differences[:20]]

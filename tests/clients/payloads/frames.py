@@ -4,14 +4,20 @@ Header, length and CRC of each batch are right: what is asked is how its payload
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from logstore.records.batch import Codec, read_header
 from logstore.records.encode import encode_batch, with_payload
 from logstore.records.record import Record
 from tests.clients.payloads import gzip_frames, lz4_frames, snappy_frames, zstd_frames
-from tests.clients.payloads.record_bytes import FIRST_MS, Records, faulty_records, some_records
+from tests.clients.payloads.record_bytes import (
+    FIRST_MS,
+    Records,
+    faulty_records,
+    few_records,
+    some_records,
+)
 
 FORMS: Mapping[Codec, Mapping[str, Callable[[random.Random, bytes], bytes]]] = {
     "gzip": gzip_frames.FORMS,
@@ -22,6 +28,8 @@ FORMS: Mapping[Codec, Mapping[str, Callable[[random.Random, bytes], bytes]]] = {
 USUAL = 3
 """So many of a codec's forms, the first ones, are what common encoders write."""
 SEPARATOR = "; "
+_SMALL_BYTES = 400
+_OTHER_BYTES = {0, 1, 127, 128, 255}
 _ANY_FORM, _DAMAGED = 0.6, 0.85
 _EMPTY = read_header(batch := encode_batch([Record(0, FIRST_MS, None, b"")]), 0, len(batch))
 
@@ -55,6 +63,23 @@ def some_frame(seed: int, number: int, codec: Codec) -> Frame:
     return Frame(
         codec, f"{form}{SEPARATOR}{name}", packed_batch(codec, DAMAGES[name](rng, packed), records)
     )
+
+
+def each_damage(seed: int, codec: Codec) -> Iterator[Frame]:
+    """Small payloads of every form, with each byte changed in turn, and cut at each byte."""
+    for form, pack in FORMS[codec].items():
+        rng = random.Random(f"{seed} {codec} {form}")
+        records = few_records(rng)
+        packed = pack(rng, records.data)
+        if len(packed) > _SMALL_BYTES:
+            continue
+        for at, byte in enumerate(packed):
+            cut = packed_batch(codec, packed[:at], records)
+            yield Frame(codec, f"{form}{SEPARATOR}cut at {at}", cut)
+            for other in sorted({byte ^ 1 << bit for bit in range(8)} | _OTHER_BYTES - {byte}):
+                changed = packed[:at] + bytes([other]) + packed[at + 1 :]
+                kind = f"{form}{SEPARATOR}{other} at {at}"
+                yield Frame(codec, kind, packed_batch(codec, changed, records))
 
 
 def packed_batch(codec: Codec, payload: bytes, records: Records) -> bytes:

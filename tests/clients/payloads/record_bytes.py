@@ -41,6 +41,11 @@ def some_records(rng: random.Random) -> Records:
     return Records(b"".join(map(_record, each)), count)
 
 
+def few_records(rng: random.Random) -> Records:
+    """Three, of some bytes."""
+    return Records(b"".join(_record(_some_fields(rng, number, 9)) for number in range(3)), 3)
+
+
 def faulty_records(rng: random.Random) -> tuple[str, Records]:
     """With one fault, and its name."""
     count = rng.choice([1, 2, 3, 10])

@@ -39,7 +39,7 @@ STRICTER: Sequence[Stricter] = (
     Stricter(
         "lz4",
         "a block behind an empty one",
-        "all but Java unpack it, and find bytes behind the last record",
+        "all but Java unpack a block behind an empty one, and find bytes behind the last record",
     ),
     Stricter(
         "gzip",
