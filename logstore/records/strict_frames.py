@@ -19,7 +19,7 @@ library with the same bound for its window, and refuses what ours does.
 import zlib
 from struct import Struct
 
-from logstore.records.batch import Codec, CorruptBatch, Reason
+from logstore.records.batch import CorruptBatch, Reason
 from logstore.records.crc32c import Buffer
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -41,18 +41,14 @@ _GZIP_WINDOW = 31  # zlib's for "gzip alone"
 _FEED_BYTES_MIN, _FEED_BYTES_MAX = 4096, 1 << 20
 
 
-def check_frame(codec: Codec, data: Buffer) -> None:
-    """Raises `CorruptBatch` (BAD_PAYLOAD) for lz4 or snappy that some client cannot read."""
-    view = memoryview(data)
-    if codec == "lz4":
-        _check_lz4(view)
-    elif codec == "snappy":
-        head = bytes(view[: len(XERIAL_HEADER)])
-        if head.startswith(XERIAL_MAGIC) and head != XERIAL_HEADER:
-            raise _bad(len(XERIAL_MAGIC), "codec=snappy a stream of another version than 1")
+def check_xerial(data: Buffer) -> None:
+    """Check the header of a stream; raises `CorruptBatch` (BAD_PAYLOAD)."""
+    if bytes(data[: len(XERIAL_HEADER)]) != XERIAL_HEADER:
+        raise _bad(len(XERIAL_MAGIC), "codec=snappy a stream of another version than 1")
 
 
-def _check_lz4(data: memoryview) -> None:
+def check_lz4(data: Buffer) -> None:
+    """Check all but blocks and checksums themselves; raises `CorruptBatch` (BAD_PAYLOAD)."""
     if len(data) < _LZ4_HEAD_BYTES:
         raise _bad(0, "codec=lz4 no frame of the LZ4 frame format")
     magic, flags = _LZ4_HEAD.unpack_from(data)
@@ -92,16 +88,17 @@ def _check_flags(flags: int) -> None:
 def gunzip(data: Buffer, max_bytes: int) -> bytes:
     """The bytes of gzip members, one after the other, at most `max_bytes` in all.
 
-    Raises `CorruptBatch` (TOO_LARGE, BAD_PAYLOAD). Fed in parts: the decoder copies what is behind
-    a member, and there may be 50,000 of them.
+    Raises `CorruptBatch` (TOO_LARGE, BAD_PAYLOAD). All is fed to the first member, which is nearly
+    always the only one; others are fed in parts, since the decoder copies the bytes behind a
+    member, and there may be 50,000 of them.
     """
     view = memoryview(data)
     parts: list[bytes] = []
     left, at, number = max_bytes, 0, 0
     while at < len(view) or not at:
         member = zlib.decompressobj(wbits=_GZIP_WINDOW)
-        feed_bytes = _FEED_BYTES_MIN
         number += 1
+        feed_bytes = len(view) if number == 1 else _FEED_BYTES_MIN
         while not member.eof:
             fed = view[at : at + feed_bytes]
             if not fed:
