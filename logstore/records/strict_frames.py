@@ -12,7 +12,9 @@ library with the same bound for its window, and refuses what ours does.
                       | 2 content checksum | 1 reserved | 0 dictionary
              Java reads no linked blocks, no dictionary, and of several frames the first alone. A
              stored block of no bytes is the end mark to it, and at a packed one its records end
-    gzip     members, each with magic 1f8b and deflate. Arrow's decoder reads zlib's format, too
+    gzip     one member with magic 1f8b and deflate. Of several ones librdkafka reads the first
+             alone, and asks for the records behind it for ever; an empty first one ends its
+             process. Arrow's decoder reads them, and zlib's format, too
     snappy   raw, or xerial's stream of version 1, compatible with 1
 """
 
@@ -38,7 +40,6 @@ _SIZE_BYTES, _CHECKSUM_BYTES = 8, 4
 _U32 = Struct("<I")
 
 _GZIP_WINDOW = 31  # zlib's for "gzip alone"
-_FEED_BYTES_MIN, _FEED_BYTES_MAX = 4096, 1 << 20
 
 
 def check_xerial(data: Buffer) -> None:
@@ -86,34 +87,25 @@ def _check_flags(flags: int) -> None:
 
 
 def gunzip(data: Buffer, max_bytes: int) -> bytes:
-    """The bytes of gzip members, one after the other, at most `max_bytes` in all.
+    """Returns the bytes of the one gzip member in `data`, at most `max_bytes`.
 
-    Raises `CorruptBatch` (TOO_LARGE, BAD_PAYLOAD). All is fed to the first member, which is nearly
-    always the only one; others are fed in parts, since the decoder copies the bytes behind a
-    member, and there may be 50,000 of them.
+    Raises `CorruptBatch` (TOO_LARGE, BAD_PAYLOAD).
     """
-    view = memoryview(data)
-    parts: list[bytes] = []
-    left, at, number = max_bytes, 0, 0
-    while at < len(view) or not at:
-        member = zlib.decompressobj(wbits=_GZIP_WINDOW)
-        number += 1
-        feed_bytes = len(view) if number == 1 else _FEED_BYTES_MIN
-        while not member.eof:
-            fed = view[at : at + feed_bytes]
-            if not fed:
-                raise _bad(at, f"codec=gzip member={number} is cut short")
-            try:
-                part = member.decompress(fed, left + 1)
-            except zlib.error as error:
-                raise _bad(at, f"codec=gzip member={number} {error}") from error
-            if len(part) > left:
-                raise CorruptBatch(Reason.TOO_LARGE, 0, f"max_bytes={max_bytes}")
-            parts.append(part)
-            left -= len(part)
-            at += len(fed) - len(member.unused_data)
-            feed_bytes = min(2 * feed_bytes, _FEED_BYTES_MAX)
-    return b"".join(parts)
+    member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    try:
+        unpacked = member.decompress(data, max_bytes + 1)
+    except zlib.error as error:
+        raise _bad(0, f"codec=gzip {error}") from error
+    if len(unpacked) > max_bytes:
+        raise CorruptBatch(Reason.TOO_LARGE, 0, f"max_bytes={max_bytes}")
+    if not member.eof:
+        raise _bad(len(data), "codec=gzip a member that is cut short")
+    if member.unused_data:
+        at = len(data) - len(member.unused_data)
+        raise _bad(
+            at, "codec=gzip bytes behind the first member, where librdkafka stops; one member"
+        )
+    return unpacked
 
 
 def _bad(at: int, detail: str) -> CorruptBatch:

@@ -4,7 +4,7 @@ import hashlib
 import struct
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from broker.answers.batch_checks import check_produced
@@ -17,6 +17,7 @@ from logstore.records.batch import CorruptBatch, Reason
 from logstore.records.crc32c import Buffer
 from logstore.records.decode import decode_records
 from logstore.records.lookup import LOOKUP_BYTES_MAX
+from logstore.records.record import Record
 from logstore.wire.errors import ErrorCode
 from tests.clients.java_users import judge_command
 from tests.clients.payloads.record_bytes import FIRST_MS
@@ -93,8 +94,12 @@ def _explained(batch: bytes, error: CorruptBatch) -> CorruptBatch:
 
 def digest_of(batch: bytes) -> str:
     """As `PayloadJudge.java` computes it. Raises `CorruptBatch`."""
+    return digest_of_records(decode_records(batch, max_bytes=LOOKUP_BYTES_MAX))
+
+
+def digest_of_records(records: Iterable[Record]) -> str:
     sha = hashlib.sha256()
-    for record in decode_records(batch, max_bytes=LOOKUP_BYTES_MAX):
+    for record in records:
         sha.update(struct.pack(">qq", record.offset_delta, record.timestamp))
         for data in (record.key, record.value):
             sha.update(_sized(data))
