@@ -10,7 +10,6 @@ from tools.fuzz import sanitized
 
 pytestmark = pytest.mark.slow
 
-LEAST, MOST = -(2**63), 2**63 - 1
 STORY = """
 import sys
 from contextlib import suppress
@@ -49,7 +48,10 @@ print(tried)
 
 @pytest.mark.skipif(native.codec is None, reason="the native codec is not built here")
 def test_offsets_and_times_at_the_ends_of_64_bits_do_not_overflow() -> None:
-    assert sanitized.build() is None
+    why_not = sanitized.build()
+    if why_not and ("-lasan" in why_not or "-lubsan" in why_not):
+        pytest.skip("the compiler has no sanitizers here")
+    assert not why_not
 
     ran = subprocess.run(
         [sys.executable, "-c", STORY, str(sanitized.BUILT)],
