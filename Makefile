@@ -17,6 +17,7 @@ SEED ?= 0
 RECORDS ?= 100000
 MINUTES ?= 30
 FRAMES ?= 1000000
+PAYLOADS ?= 20000
 ROUNDS_OF_FEW_BYTES ?= 20
 LIFE ?= 60
 EVENTS ?= 40
@@ -31,7 +32,7 @@ STEPS ?= out,in,out,kill
 export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed scaling groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts fuzz image fmt lock clean java
+.PHONY: help venv check format lint types imports fast test demo demo-s3 bench campaign simulations seeds model kills kills-s3 cluster mixed scaling groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts payloads fuzz image fmt lock clean java
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -80,7 +81,7 @@ demo-s3: $(STAMP) ## the same in a bucket of versitygw, with DynamoDB Local; on 
 bench: $(STAMP) java ## measure, beside Apache Kafka in the same run; ARGS="fetch --rounds 5" for some
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-campaign: simulations model kills kills-s3 cluster mixed scaling groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
+campaign: simulations model kills kills-s3 cluster mixed scaling groups history resident drills spark-s3 spark-versions sink pipeline changelogs alerts payloads ## the long runs: many seeds, kill -9, clients among each other, S3 on a bad day
 
 simulations: $(STAMP) ## the simulations over many seeds: SEEDS=2000 FIRST_SEED=0
 	@$(BIN)/python -m pytest -q -n $(JOBS) -m "" --timeout=0 tests/simulation \
@@ -149,6 +150,9 @@ changelogs: $(STAMP) java ## Streams, Connect and a reader of schemas killed whi
 
 alerts: $(STAMP) ## every alert fired by its fault on real brokers under a real Prometheus, and ended: ARGS="--only LogstoreDenied"
 	@$(BIN)/python -m tests.scenarios.harness.alerts $(ARGS)
+
+payloads: $(STAMP) java ## ill-formed payloads of each codec, read by Kafka's own classes and judged by Produce: PAYLOADS=20000 (of each) SEED=0; ARGS="--first 20000"
+	@$(BIN)/python -m tests.clients.payloads --frames $(PAYLOADS) --seed $(SEED) $(ARGS)
 
 fuzz: $(STAMP) ## three brokers attacked with damaged frames and with few bytes that ask for much, then the native codec, built with sanitizers, beside its twin in Python: MINUTES=30 (of each) FRAMES=1000000 SEED=0
 	@$(BIN)/python -m tools.fuzz.brokers --frames $(FRAMES) --minutes $(MINUTES) --seed $(SEED)

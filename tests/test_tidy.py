@@ -42,6 +42,7 @@ SKIP_REASONS = {
     "Spark Connect needs a package index, once": "its client's packages are not ours to install",
     "a bucket needs versitygw and DynamoDB Local": "their own tests say what they need",
     "the release before needs a checkout with its commit": "its source is unpacked from git",
+    "the compiler has no sanitizers here": "their libraries come with gcc, not with every one",
     "the native codec is not built here": "it needs a C compiler; its twin in Python is tested",
     "Terraform and a mirror of its AWS provider are not here": "a provider is 700 MB, and its "
     "registry is reached from few machines",

@@ -102,13 +102,14 @@ class RecordChecks:
     def add(self, records: memoryview, rules: TopicRules, now_ms: int) -> None:
         """Read this batch now, if it unpacks to little; else `run` will.
 
-        So it does with the first ones of a process: their thread loads the library of the codecs.
+        So it does with the first packed ones of a process: their thread loads the library of the
+        codecs.
         """
         self._thread_left += GROWTH_MAX * len(records)
         self._recompressed.admit(records)
         charge = _charge(records, rules)
         left = charge.bytes_max(self._at_once_left)
-        if len(records) > left or not is_loaded():
+        if len(records) > left or not (charge is _PLAIN_CHARGE or is_loaded()):
             self._waiting.append(_Waiting(records, rules, now_ms))
             return
         verdict = self._read(records, rules, now_ms, left)

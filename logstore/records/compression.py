@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING
 
 from logstore.records.batch import Codec, CorruptBatch, Reason
 from logstore.records.crc32c import Buffer
-from logstore.records.strict_frames import XERIAL_HEADER, XERIAL_MAGIC, check_frame, gunzip
+from logstore.records.strict_frames import (
+    XERIAL_HEADER,
+    XERIAL_MAGIC,
+    check_lz4,
+    check_xerial,
+    gunzip,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,23 +84,28 @@ def decompress(
     `is_strict` refuses what some client could not read (`records.strict_frames`): asked of what is
     to be stored, and not of what is stored. Raises `CorruptBatch` (TOO_LARGE, BAD_PAYLOAD).
     """
-    if is_strict and codec == "gzip":
-        return gunzip(data, max_bytes)
-    if is_strict:
-        check_frame(codec, data)
     if codec == "none":
         if len(data) > max_bytes:
             raise _too_large(max_bytes)
         return data
     if codec == "snappy":
         if bytes(data[: len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
+            if is_strict:
+                check_xerial(data)
             return _decompress_xerial(memoryview(data), max_bytes)
         return _decompress_snappy(memoryview(data), 0, max_bytes)
+    if is_strict and codec == "gzip":
+        return gunzip(data, max_bytes)
+    if is_strict and codec == "lz4":
+        check_lz4(data)
     return _decompress_stream(codec, data, max_bytes)
 
 
 def _decompress_stream(codec: Codec, data: Buffer, max_bytes: int) -> Buffer | pa.Buffer:
-    """One read suffices when the payload grows less than eightfold; each next one doubles."""
+    """One read suffices when the payload grows less than eightfold; each next one doubles.
+
+    A read gives less than asked at the end alone, and has seen then that the end is a right one.
+    """
     import pyarrow as pa
 
     blocks: list[pa.Buffer] = []
@@ -103,13 +114,14 @@ def _decompress_stream(codec: Codec, data: Buffer, max_bytes: int) -> Buffer | p
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
             while True:
-                block = stream.read_buffer(min(read_bytes, max_bytes + 1 - total_bytes))
-                if not block.size:
-                    break
+                asked_bytes = min(read_bytes, max_bytes + 1 - total_bytes)
+                block = stream.read_buffer(asked_bytes)
                 blocks.append(block)
                 total_bytes += block.size
                 if total_bytes > max_bytes:
                     raise _too_large(max_bytes)
+                if block.size < asked_bytes:
+                    break
                 read_bytes *= 2
     except (OSError, pa.ArrowException) as error:
         raise CorruptBatch(Reason.BAD_PAYLOAD, total_bytes, f"codec={codec} {error}") from error

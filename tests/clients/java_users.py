@@ -80,19 +80,32 @@ def user_command(main: str, *arguments: str) -> Sequence[str]:
 
 
 def changelog_command(program: str, *arguments: str) -> Sequence[str]:
-    """A program of `ChangelogUsers.java`, compiled once for each version of its source."""
-    source = Path(__file__).with_name("ChangelogUsers.java")
-    version = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    folder = cache_folder(f"changelog-users-{VERSION}-{version}")
+    """A program of `ChangelogUsers.java`."""
     jars = f"{_folder()}/*"
+    folder = _compiled(Path(__file__).with_name("ChangelogUsers.java"), jars, "changelog-users")
+    path = ":".join([str(folder), jars, *map(str, sorted(fetch_jars().glob("log4j-*.jar")))])
+    return [*java_with(TALKATIVE), "-cp", path, "ChangelogUsers", program, *arguments]
+
+
+def judge_command() -> Sequence[str]:
+    """`payloads/PayloadJudge.java`, which reads batches as Kafka's broker and consumer do."""
+    jars = f"{fetch_jars()}/*"
+    source = Path(__file__).parent / "payloads" / "PayloadJudge.java"
+    folder = _compiled(source, jars, "payload-judge")
+    return [*java_with(), "-cp", f"{folder}:{jars}", "PayloadJudge"]
+
+
+def _compiled(source: Path, jars: str, name: str) -> Path:
+    """The folder of its classes, compiled once for each version of the source."""
+    version = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    folder = cache_folder(f"{name}-{VERSION}-{version}")
 
     def compile_it() -> None:
         command = ["javac", "-cp", jars, "-d", str(folder), str(source)]
         subprocess.run(command, check=True, capture_output=True, timeout=INSTALL_S)
 
     install_once(folder, compile_it)
-    path = ":".join([str(folder), jars, *map(str, sorted(fetch_jars().glob("log4j-*.jar")))])
-    return [*java_with(TALKATIVE), "-cp", path, "ChangelogUsers", program, *arguments]
+    return folder
 
 
 def _folder() -> Path:

@@ -10,12 +10,9 @@ import random
 import subprocess
 import sys
 import time
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_file_location
 
 from tools.fuzz import sanitized
 
-MODULE = "logstore.records.native._codec"
 REPORT_S = 30
 
 
@@ -39,7 +36,7 @@ def main() -> int:
 
 def _attack(options: argparse.Namespace) -> int:
     if options.extension:
-        _load(options.extension)
+        sanitized.load(options.extension)
     from logstore.records import native
     from tools.fuzz.twins import PARSED, Disagreement, attack
 
@@ -66,16 +63,6 @@ def _attack(options: argparse.Namespace) -> int:
         f"seed {options.seed}, {took:.0f} s: nothing found"
     )
     return 0
-
-
-def _load(path: str) -> None:
-    """That build instead of the installed one."""
-    loader = ExtensionFileLoader(MODULE, path)
-    specification = spec_from_file_location(MODULE, path, loader=loader)
-    assert specification is not None
-    module = module_from_spec(specification)
-    loader.exec_module(module)
-    sys.modules[MODULE] = module
 
 
 if __name__ == "__main__":

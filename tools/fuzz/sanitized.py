@@ -3,10 +3,14 @@
 import os
 import shlex
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Mapping
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+MODULE = "logstore.records.native._codec"
 SOURCES = Path("logstore/records/native")
 BUILT = Path("build/fuzz/_codec.so")
 
@@ -38,6 +42,16 @@ def environment() -> Mapping[str, str]:
         "PYTHONMALLOC": "malloc",  # so that each object has its own red zone
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
+
+
+def load(path: str) -> None:
+    """That build of the codec instead of the installed one. Before `logstore.records.native` is."""
+    loader = ExtensionFileLoader(MODULE, path)
+    specification = spec_from_file_location(MODULE, path, loader=loader)
+    assert specification is not None
+    module = module_from_spec(specification)
+    loader.exec_module(module)
+    sys.modules[MODULE] = module
 
 
 def _compiler() -> list[str]:

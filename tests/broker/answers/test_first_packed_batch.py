@@ -23,10 +23,32 @@ second.add(packed, rules, {now_ms})
 assert not second.needs_thread()
 assert second.check(packed, rules, {now_ms}) == {now_ms}
 """
+PLAIN_STORY = """
+import sys
+from broker.answers.record_checks import RecordChecks
+from broker.answers.topic_rules import TopicRules
+from logstore.config.broker import BrokerSettings
+
+plain = memoryview(bytes.fromhex("{batch}"))
+rules = TopicRules.of("orders", {{}}, BrokerSettings().topic_defaults)
+checks = RecordChecks()
+checks.add(plain, rules, {now_ms})
+assert not checks.needs_thread(), "there is nothing to unpack"
+assert checks.check(plain, rules, {now_ms}) == {now_ms}
+assert "pyarrow" not in sys.modules
+"""
 
 
 def test_the_first_packed_batch_of_a_process_is_read_in_a_thread() -> None:
-    story = STORY.format(batch=batch_of(b"v", compression="zstd").hex(), now_ms=NOW_MS)
+    play(STORY, batch_of(b"v", compression="zstd"))
+
+
+def test_a_plain_batch_before_it_needs_neither_library_nor_thread() -> None:
+    play(PLAIN_STORY, batch_of(b"v"))
+
+
+def play(text: str, batch: bytes) -> None:
+    story = text.format(batch=batch.hex(), now_ms=NOW_MS)
     ended = subprocess.run(
         [sys.executable, "-c", story], capture_output=True, text=True, timeout=60, check=False
     )

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from logstore.records.batch import HEADER_BYTES, Codec, read_header
+from logstore.records.compression import compress
 from logstore.records.recompress import TargetCodec, packed_batch
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
@@ -22,14 +23,23 @@ def batch_with(payload: bytes, codec: Codec) -> bytes:
 
 RECORDS = PLAIN[HEADER_BYTES:]
 LZ4 = pa.Codec("lz4").compress(RECORDS, asbytes=True)
-UNREADABLE: list[tuple[Codec, bytes]] = [("lz4", LZ4), ("gzip", zlib.compress(RECORDS))]
+OURS = bytes(compress("lz4", RECORDS))
+EMPTY_BLOCK = bytes.fromhex("0100000000")
+BEHIND_AN_EMPTY_BLOCK = EMPTY_BLOCK.join((OURS[:7], OURS[7:]))
+UNREADABLE: list[tuple[Codec, bytes]] = [
+    ("lz4", LZ4),
+    ("lz4", BEHIND_AN_EMPTY_BLOCK),
+    ("gzip", zlib.compress(RECORDS)),
+]
 
 
-@pytest.mark.parametrize(("codec", "payload"), UNREADABLE, ids=["linked blocks", "zlib"])
+@pytest.mark.parametrize(
+    ("codec", "payload"), UNREADABLE, ids=["linked blocks", "an empty block", "zlib"]
+)
 def test_a_payload_that_java_cannot_read_is_refused(
     running: Running, client: Connection, codec: Codec, payload: bytes
 ) -> None:
-    name = f"unreadable-{codec}"
+    name = f"unreadable-{UNREADABLE.index((codec, payload))}"
     running.create_topic(name)
     answer = produce(client, name, batch_with(payload, codec))
 

@@ -49,11 +49,17 @@ def test_what_this_product_writes_is_taken(codec: Codec, data: bytes) -> None:
     assert strictly("snappy", compress("snappy", data, xerial=True)) == data
 
 
-@given(payloads)
-def test_gzip_of_any_level_and_in_members_is_taken(data: bytes) -> None:
-    packed = gzip.compress(data, 1) + gzip.compress(b"") + gzip.compress(data, 9)
+@given(payloads, st.integers(0, 9))
+def test_gzip_of_any_level_is_taken_and_of_one_member_alone(data: bytes, level: int) -> None:
+    packed = gzip.compress(data, level)
+    two, with_empty = packed + packed, gzip.compress(b"") + packed
 
-    assert strictly("gzip", packed) == data + data
+    assert strictly("gzip", packed) == data
+    assert bytes(decompress("gzip", two, max_bytes=1 << 20)) == data + data, (
+        "what is stored is read"
+    )
+    assert "one member" in refused("gzip", two)
+    assert "one member" in refused("gzip", with_empty)
 
 
 def test_linked_blocks_are_refused_and_the_error_says_what_to_do() -> None:
@@ -83,6 +89,16 @@ def test_what_is_not_one_frame_of_lz4_is_refused(frame: bytes, why: str) -> None
     assert why in refused("lz4", frame)
 
 
+@pytest.mark.parametrize("empty", [b"\0\0\0\x80", b"\1\0\0\0\0"], ids=["stored", "packed"])
+def test_a_block_behind_an_empty_one_is_refused_since_java_stops_there(empty: bytes) -> None:
+    start, rest = SMALL_LZ4[:7], SMALL_LZ4[7:]
+    frame, at_the_end = start + empty + rest, start + rest[:-4] + empty + rest[-4:]
+
+    assert bytes(decompress("lz4", frame, max_bytes=1 << 20)) == TEXT, "what is stored is read"
+    assert "behind an empty one" in refused("lz4", frame)
+    assert strictly("lz4", at_the_end) == TEXT
+
+
 @pytest.mark.parametrize("at", [6, 8])
 def test_a_frame_with_a_wrong_byte_is_refused(at: int) -> None:
     wrong = bytearray(SMALL_LZ4)
@@ -107,6 +123,30 @@ def test_a_frame_with_a_wrong_byte_is_refused(at: int) -> None:
 )
 def test_what_is_not_gzip_is_refused(packed: bytes) -> None:
     refused("gzip", packed)
+
+
+SMALL_ZSTD: Any = compress("zstd", TEXT)
+BARE_ZSTD = bytes.fromhex("28b52ffd0050") + (len(TEXT) << 3 | 1).to_bytes(3, "little") + TEXT
+"""A window of 1 MiB, one raw block."""
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        SMALL_ZSTD[:-1],
+        SMALL_ZSTD + SMALL_ZSTD[:-1],
+        SMALL_ZSTD + bytes(9),
+        SMALL_ZSTD[4:],
+        BARE_ZSTD[:5] + b"\x90" + BARE_ZSTD[6:],
+        BARE_ZSTD[:4] + b"\x01" + BARE_ZSTD[5:6] + b"\x07" + BARE_ZSTD[6:],
+        BARE_ZSTD[:4] + b"\x04" + BARE_ZSTD[5:] + bytes(4),
+        BARE_ZSTD[:4] + b"\x08" + BARE_ZSTD[5:],
+    ],
+    ids=["cut", "cut behind", "behind", "magic", "window", "dictionary", "checksum", "reserved"],
+)
+def test_what_is_not_zstd_or_needs_more_than_java_has_is_refused(frame: bytes) -> None:
+    assert strictly("zstd", BARE_ZSTD) == TEXT
+    refused("zstd", frame)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +183,9 @@ def test_what_strictness_takes_is_read_alike_without_it(
     assert bytes(decompress(codec, bytes(packed), max_bytes=1 << 20)) == taken
 
 
-def test_many_small_members_cost_no_more_than_their_bytes() -> None:
-    packed = gzip.compress(b"x") * 3_000
+def test_what_unpacks_to_more_than_is_allowed_is_too_large() -> None:
+    packed = gzip.compress(b"x" * 3_000)
 
-    assert strictly("gzip", packed) == b"x" * 3_000
+    assert strictly("gzip", packed, 3_000) == b"x" * 3_000
     with pytest.raises(CorruptBatch, match="max_bytes"):
         strictly("gzip", packed, 2_999)
