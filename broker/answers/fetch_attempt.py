@@ -77,6 +77,8 @@ class FetchAttempt:
         """Whether there is an error, or another broker to ask: waiting would not help."""
         self.is_doubtful = False
         """Whether something is said that a successor of this broker might say otherwise."""
+        self.is_unnamed = False
+        """Whether the consumer is sent away from a partition and no leader is named."""
         self.hints: dict[int, Hint] = {}
         """Other leaders that are named, by broker."""
         self.sent_away: list[TopicPartition] = []
@@ -155,7 +157,11 @@ class FetchAttempt:
             if answer is not None and answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 return answer
             code = code or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return self._error(wanted, code, hint_of(self._broker, self._call, topic, number))
+        elsewhere = hint_of(self._broker, self._call, topic, number)
+        if elsewhere is None:
+            self._broker.leader_settling.moving(topic, number)
+            self.is_unnamed = True
+        return self._error(wanted, code, elsewhere)
 
     def _error(
         self, wanted: FetchPartition, code: ErrorCode, hint: Hint | None = None

@@ -1,11 +1,15 @@
 """Holds answers that would name a dead leader until the next one is known.
 
     a connection to a broker ends, or it is dead ──▶ unsettled ─┬─▶ no partition is led by it
+    a partition is being handed over, here        ──▶           ├─▶ and none is handed over
                                                                 └─▶ `WINDOW_S` is over
 
 A client that loses a connection asks for metadata within milliseconds, and believes the answer: if
 that names the broker which has just died, or no leader, librdkafka looks again after a second or
 two. A takeover takes a tenth of that. So what names leaders waits for it, `HOLD_S` at most.
+The same for "not leader" of a partition that has ended here and has no other leader yet, or is to
+be led here and has not begun: a client that is sent away looks for the next leader once, franz-go
+then not for five seconds.
 
 All that wait share one look at the partitions, every `LOOK_S`. While all is well there is none, and
 a broker that flaps holds nothing: a connection that ends soon after it was made is no sign of
@@ -13,8 +17,8 @@ death.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from logstore.formats.partition_row import PartitionRow
 
@@ -22,11 +26,24 @@ HOLD_S = 0.3
 WINDOW_S = 1.0
 """After a death: later, a leader that is missing is missing for another reason."""
 LOOK_S = 0.01
+FORGOTTEN_S = 30.0
+"""After so long the same partition may be handed over again."""
 
 
 class LedTopic(Protocol):
     @property
-    def rows(self) -> Iterable[PartitionRow]: ...
+    def rows(self) -> Sequence[PartitionRow]: ...
+
+    @property
+    def leaders(self) -> Mapping[int, "LeaderHere"]: ...
+
+    @property
+    def is_deleted(self) -> bool: ...
+
+
+class LeaderHere(Protocol):
+    @property
+    def is_released(self) -> bool: ...
 
 
 class LeaderLog(Protocol):
@@ -35,9 +52,21 @@ class LeaderLog(Protocol):
     @property
     def topics(self) -> Mapping[str, LedTopic]: ...
 
+    @property
+    def epoch(self) -> int: ...
+
     def live_brokers(self) -> Collection[int]: ...
 
     def on_death(self, callback: Callable[[], None]) -> None: ...
+
+
+class _LastingMove(NamedTuple):
+    """A partition whose row names this broker, which does not lead it now."""
+
+    topic: LedTopic
+    partition: int
+    until_s: float
+    """After that it holds no answer: it lasts for another reason."""
 
 
 def _nothing() -> None: ...
@@ -50,6 +79,8 @@ class LeaderSettling:
         self._loop = asyncio.get_running_loop()
         self._lost: set[int] = set()
         """Brokers whose connection has ended, and that may be dead."""
+        self._moves: dict[tuple[int, int], _LastingMove] = {}
+        """By the topic's identity and the partition."""
         self._settled: asyncio.Future[None] | None = None
         self._until_s = 0.0
         self.look: Callable[[], None] = _nothing
@@ -70,6 +101,32 @@ class LeaderSettling:
         """A connection to a broker, which held for a while, has ended."""
         self._lost.add(broker)
         self._begin()
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether a partition was just noted as `moving`."""
+        return bool(self._moves) and self._waits_for_moves()
+
+    def moving(self, topic: LedTopic, partition: int) -> None:
+        """A client is sent away from a partition that is not led here. Its row may name us."""
+        if not self._is_moving(topic, partition):
+            return
+        key, now_s = (id(topic), partition), self._loop.time()
+        known = self._moves.get(key)
+        if known is None or now_s - known.until_s > FORGOTTEN_S:
+            self._moves[key] = _LastingMove(topic, partition, now_s + WINDOW_S)
+            self._begin()
+
+    def _is_moving(self, topic: LedTopic, partition: int) -> bool:
+        leader = topic.leaders.get(partition)
+        is_led = leader is not None and not leader.is_released
+        return (
+            not is_led and not topic.is_deleted and topic.rows[partition].chain == self._log.epoch
+        )
+
+    def _waits_for_moves(self) -> bool:
+        now_s = self._loop.time()
+        return any(one.until_s > now_s for one in self._moves.values())
 
     def back(self, broker: int) -> None:
         """The broker was reached again: it lives."""
@@ -93,6 +150,11 @@ class LeaderSettling:
 
     def _is_open(self) -> bool:
         """Whether a partition is led by a broker that is dead, or may be."""
+        for key, one in tuple(self._moves.items()):
+            if not self._is_moving(one.topic, one.partition):
+                del self._moves[key]
+        if self._waits_for_moves():
+            return True
         trusted = frozenset(self._log.live_brokers()) - self._lost
         leaders = {row.broker for topic in self._log.topics.values() for row in topic.rows}
         return not leaders <= trusted

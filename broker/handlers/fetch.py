@@ -98,6 +98,7 @@ class _Fetch:
         "_byte_count",
         "_bytes",
         "_call",
+        "_has_waited_for_moves",
         "_interest",
         "_is_due",
         "_is_looking",
@@ -113,6 +114,7 @@ class _Fetch:
         self._interest = self._interest_of(request, session)
         self._is_over = request.max_wait_ms <= 0
         """Whether the time to wait is over."""
+        self._has_waited_for_moves = False
         self._is_due = False
         self._is_looking = False
         """Whether a look in slices is under way: partitions that change are noted."""
@@ -190,7 +192,10 @@ class _Fetch:
             self.attempt()
 
     def _decide(self, attempt: FetchAttempt) -> None:
-        if attempt.is_doubtful:
+        if attempt.is_unnamed and self._waits_for_moves():
+            self._stop_waiting()
+            self._broker.start(self._call, self._attempt_after_moves, None)
+        elif attempt.is_doubtful:
             self._begin(self._attempt_after_fence_check)
         elif attempt.store_reads:
             self._begin(self._load)
@@ -216,6 +221,17 @@ class _Fetch:
         """Start `work`; fetches behind this one wait, so one answer at a time is loaded."""
         self._stop_waiting()
         self._broker.start(self._call, work, self._broker.store_reads)
+
+    def _waits_for_moves(self) -> bool:
+        """Once for each request (`broker.answers.leader_settling`)."""
+        waits = not self._has_waited_for_moves and self._broker.leader_settling.has_moves
+        self._has_waited_for_moves = self._has_waited_for_moves or waits
+        return waits
+
+    async def _attempt_after_moves(self) -> None:
+        await self._broker.leader_settling.wait()
+        async with self._broker.store_reads:
+            await self._attempt_after_fence_check()
 
     async def _attempt_after_fence_check(self) -> None:
         """Make a fencing check first; an attempt after it may be answered.

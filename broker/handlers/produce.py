@@ -20,13 +20,13 @@ NOT_LEADER_OR_FOLLOWER (`Leader.append`).
 Not done: transactions (INVALID_TXN_STATE).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from broker.answers.batch_checks import NO_BATCH, check_base, check_produced
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import check_not_sealed
-from broker.answers.leaders import hint_of
+from broker.answers.leaders import hint_of, own_hint
 from broker.answers.pending_produces import failed
 from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome
 from broker.answers.record_checks import (
@@ -279,7 +279,22 @@ def _answer(
 ) -> None:
     if request.acks == NO_ACKS:
         _end_unanswered(call, topics)
-    elif doubts:
+    elif broker.leader_settling.has_moves and any(_unnamed(topics)):
+        work = partial(_answer_after_moves, broker, call, request, topics, seq, doubts)
+        broker.start(call, work, None)
+    else:
+        _answer_now(broker, call, request, topics, seq, doubts)
+
+
+def _answer_now(
+    broker: Services,
+    call: Call,
+    request: ProduceRequest,
+    topics: list[TopicOutcome],
+    seq: int,
+    doubts: "list[_Doubt]",
+) -> None:
+    if doubts:
         work = partial(
             _answer_after_fence_check, broker, call, topics, seq, request.timeout_ms, doubts
         )
@@ -288,6 +303,49 @@ def _answer(
         broker.pending_produces.answer(call, topics)
     else:
         broker.pending_produces.wait(call, topics, seq, request.timeout_ms)
+
+
+def _unnamed(topics: Sequence[TopicOutcome]) -> Iterator[tuple[TopicOutcome, int]]:
+    """Outcomes that send the client away and name no leader, with their places."""
+    for topic in topics:
+        for number, one in enumerate(topic.partitions):
+            if one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and one.hint is None:
+                yield topic, number
+
+
+async def _answer_after_moves(
+    broker: Services,
+    call: Call,
+    request: ProduceRequest,
+    topics: list[TopicOutcome],
+    seq: int,
+    doubts: "list[_Doubt]",
+) -> None:
+    """Name the next leaders of partitions that are just handed over (`leader_settling`)."""
+    with broker.pending_produces.held(topics):
+        await broker.leader_settling.wait()
+        async for outcomes, number in broker.turns.share(list(_unnamed(topics))):
+            topic = _topic_of(broker, call, outcomes)
+            if topic is not None:
+                index = outcomes.partitions[number].partition
+                outcomes.partitions[number] = _not_led_then(broker, call, topic, index)
+    _answer_now(broker, call, request, topics, seq, doubts)
+
+
+def _not_led_then(broker: Services, call: Call, topic: Topic, index: int) -> PartitionOutcome:
+    """Of a partition that may be led here by now; its batch is to be sent again all the same."""
+    leader = topic.leaders.get(index)
+    if leader is None or leader.is_released:
+        return _not_led(broker, call, topic, index)
+    hint = own_hint(broker, call, leader.leader_epoch)
+    return failed(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)._replace(hint=hint)
+
+
+def _topic_of(broker: Services, call: Call, outcomes: TopicOutcome) -> Topic | None:
+    log = broker.log
+    if call.version >= TOPIC_IDS_FROM:
+        return log.topics_by_id.get(outcomes.topic_id)
+    return log.topics.get(outcomes.name)
 
 
 async def _answer_after_fence_check(
@@ -389,6 +447,8 @@ def _not_led(broker: Services, call: Call, topic: Topic, index: int) -> Partitio
     if not 0 <= index < topic.partition_count:
         return failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     hint = hint_of(broker, call, topic, index)
+    if hint is None:
+        broker.leader_settling.moving(topic, index)
     return failed(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)._replace(hint=hint)
 
 

@@ -13,6 +13,7 @@ chain is fenced, `fenced` is set and this `Log` is over: another broker leads it
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from logstore.epoch.appender import Waiter
 from logstore.epoch.catalog import Catalog, LeadershipChanges, Topic
@@ -108,7 +109,7 @@ class Log:
             self._catalog,
             chain_of=cluster.chain_of,
             looked=lambda: self._watch.looked(),
-            publish=self.publish,
+            publish=partial(self.publish, is_urgent=True),
             on_led=self._notify,
         )
         changes = self._topic_changes = self._new_topic_changes()

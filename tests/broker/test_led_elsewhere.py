@@ -3,9 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from broker.answers import leader_settling
+from logstore.epoch.catalog import LeadershipChanges, Move
 from logstore.epoch.log import Topic
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.index_rows import row_at
@@ -13,12 +16,13 @@ from logstore.formats.keys import segment_key
 from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import FetchResponse, PartitionData
+from logstore.wire.messages.fetch import LeaderIdAndEpoch as FetchLeader
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from logstore.wire.messages.produce import ProduceResponse
+from logstore.wire.messages.produce import LeaderIdAndEpoch, ProduceResponse
 from tests.broker.handlers.test_fetch import offsets
 from tests.broker.running import (
     DEADLINE_S,
@@ -264,3 +268,40 @@ async def ask_to_move(running: Running, topic: Topic) -> None:
     place = partition_pk(topic.topic_id, 0), partition_sk(topic.topic_id, 0)
     await running.log.runner.registry.update_if(*place, {"target": 2})
     await running.log.publish([FeedChange(topic.name, topic.topic_id)])
+
+
+@pytest.mark.parametrize("kind", ["produce", "fetch"])
+def test_a_client_of_a_partition_that_is_handed_over_is_sent_to_its_next_leader(
+    brokers: Brokers, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not away before that is known: it would ask for metadata, and be sent back here."""
+    monkeypatch.setattr(leader_settling, "HOLD_S", DEADLINE_S)
+    monkeypatch.setattr(leader_settling, "WINDOW_S", 2 * DEADLINE_S)
+    topic, one = create(brokers, f"moved-{kind}"), brokers[1]
+    leader = topic.leaders[0]
+    one.hold_store()
+    move = LeadershipChanges(moves=[Move(topic, leader, 2)])
+    one.do(lambda: one.log._leading.begin(move))
+    one.wait_until(lambda: leader.is_released)
+
+    def ask() -> tuple[int, LeaderIdAndEpoch | FetchLeader | None]:
+        if kind == "fetch":
+            data, _ = fetch_from(one, topic.name, max_wait_ms=0)
+            return data.error_code, data.current_leader
+        request = produce_request(topic.name, batch_of(b"a"), topic_id=topic.topic_id)
+        with one.connect() as client:
+            response: ProduceResponse = client.call(PRODUCE, request, 13)
+        outcome = response.responses[0].partition_responses[0]
+        return outcome.error_code, outcome.current_leader
+
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(ask)
+        one.wait_until(lambda: one.broker.leader_settling.has_moves)
+        one.store.let_go()
+        code, named = asked.result(DEADLINE_S)
+    if kind == "fetch" and named is None:
+        assert code == ErrorCode.NONE, "it follows the next leader already"
+    else:
+        assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert named is not None
+        assert (named.leader_id, named.leader_epoch) == (2, 1)

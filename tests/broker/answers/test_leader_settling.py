@@ -12,20 +12,36 @@ from logstore.testing.virtual_loop import VirtualClock, run
 SLACK_S = 0.02
 
 
+@dataclass(frozen=True)
+class Here:
+    """This broker leads, or did."""
+
+    is_released: bool = False
+
+
 @dataclass
 class Topic:
     rows: list[PartitionRow]
+    leaders: dict[int, Here] = field(default_factory=lambda: {0: Here()})
+    is_deleted: bool = False
 
 
 @dataclass
 class Cluster:
     """Broker 2 leads one of two partitions; all brokers of `live` are alive."""
 
+    epoch: int = 11
     live: set[int] = field(default_factory=lambda: {1, 2, 3})
     topics: dict[str, Topic] = field(
         default_factory=lambda: {"t": Topic([PartitionRow.new(1, 11), PartitionRow.new(2, 12)])}
     )
     deaths: list[Callable[[], None]] = field(default_factory=list)
+
+    def release(self) -> None:
+        self.topics["t"].leaders[0] = Here(is_released=True)
+
+    def hand_over(self) -> None:
+        self.topics["t"].rows[0] = PartitionRow.new(3, 13)
 
     def live_brokers(self) -> set[int]:
         return self.live
@@ -58,6 +74,10 @@ async def waited_s(settling: LeaderSettling) -> float:
     began_s = VirtualClock().monotonic_s()
     await settling.wait()
     return VirtualClock().monotonic_s() - began_s
+
+
+def holds(settling: LeaderSettling) -> bool:
+    return settling.has_moves
 
 
 async def pause(seconds: float) -> None:
@@ -125,5 +145,33 @@ def test_a_broker_that_leads_nothing_is_waited_for_by_no_answer() -> None:
         cluster.die(3)
 
         assert await waited_s(settling) < SLACK_S
+
+    play(story)
+
+
+def test_who_is_sent_away_waits_for_the_next_leader_of_a_partition_that_is_handed_over() -> None:
+    async def story(cluster: Cluster, settling: LeaderSettling, _: asyncio.TaskGroup) -> None:
+        settling.moving(cluster.topics["t"], 0)
+        assert not holds(settling), "it is led here"
+        cluster.release()
+        settling.moving(cluster.topics["t"], 0)
+        assert holds(settling)
+        asyncio.get_running_loop().call_later(0.05, cluster.hand_over)
+        assert 0.05 <= await waited_s(settling) <= 0.05 + SLACK_S
+        assert not holds(settling)
+        assert settling.is_settled()
+
+    play(story)
+
+
+def test_a_partition_that_no_broker_takes_holds_answers_for_a_while_and_no_more() -> None:
+    async def story(cluster: Cluster, settling: LeaderSettling, _: asyncio.TaskGroup) -> None:
+        cluster.release()
+        settling.moving(cluster.topics["t"], 0)
+        assert HOLD_S <= await waited_s(settling) <= HOLD_S + SLACK_S
+        await pause(WINDOW_S)
+        settling.moving(cluster.topics["t"], 0)
+        assert not holds(settling)
+        assert await waited_s(settling) == 0.0
 
     play(story)
