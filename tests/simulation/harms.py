@@ -1,6 +1,7 @@
 """Harm done to brokers: kills, pauses, twins, stores and registries that go away or dawdle."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
@@ -36,10 +37,12 @@ async def start_all(world: World) -> None:
     await asyncio.gather(*(world.start(broker) for broker in world.brokers))
 
 
-async def do_harm(world: World) -> None:
+async def do_harm(world: World, harms: Mapping[str, int] | None = None) -> None:
+    """By weights of kinds of harm; None: all that the number of brokers allows."""
     rng = world.rng
     until_s = world.clock.monotonic_s() + world.plan.faults_s
-    harms = CLUSTER_HARMS if len(world.brokers) > 1 else HARMS
+    if harms is None:
+        harms = CLUSTER_HARMS if len(world.brokers) > 1 else HARMS
     while world.clock.monotonic_s() < until_s:
         await world.clock.sleep_s(rng.choice((0.0, 0.3, 3.0)) * rng.random())
         broker = rng.choice(world.brokers)
@@ -76,6 +79,8 @@ async def _harm(world: World, harm: str, primary: ServedBroker) -> None:
             await world.start(broker)
         case "clean stop":
             await _stop(world, primary)
+        case "quiet":
+            await world.clock.sleep_s(rng.uniform(0.5, 4.0))
         case "fall ill":
             await _ill_for(world, rng.uniform(0.5, 8.0), broker)
         case _:
