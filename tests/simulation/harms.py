@@ -32,6 +32,9 @@ CLUSTER_HARMS = {
     "controller killed in a takeover": 2,
 }
 
+LATE = {"late": 0.4, "late_max_s": 30.0}
+SLOW = {"slow": 0.3, "slow_max_s": 8.0}
+
 
 async def start_all(world: World) -> None:
     await asyncio.gather(*(world.start(broker) for broker in world.brokers))
@@ -104,8 +107,9 @@ async def _harm_cluster(world: World, harm: str, broker: int) -> None:
             for life in world.lives:
                 life.process.kill()
             await start_all(world)
-        case "registry late":
-            await _late_registry(world, rng.uniform(3.0, 15.0), broker)
+        case "registry late" | "registry slow":
+            faults = LATE if harm == "registry late" else SLOW
+            await _bad_registry(world, faults, rng.uniform(3.0, 15.0), broker)
         case "controller killed in a takeover":
             await _kill_controller_in_a_takeover(world, broker)
         case _:
@@ -163,10 +167,13 @@ async def _without_registry(world: World, seconds: float, broker: int) -> None:
     rows.faults = healthy
 
 
-async def _late_registry(world: World, seconds: float, broker: int) -> None:
-    """What one broker wrote to the registry arrives when it is not expected any more."""
+async def _bad_registry(
+    world: World, faults: Mapping[str, float], seconds: float, broker: int
+) -> None:
+    """What one broker wrote to the registry arrives when it is not expected any more, or the
+    answers do."""
     rows = world.registries[broker]
-    healthy, rows.faults = rows.faults, replace(rows.faults, late=0.4, late_max_s=30.0)
+    healthy, rows.faults = rows.faults, replace(rows.faults, **faults)
     await world.clock.sleep_s(seconds)
     rows.faults = healthy
 

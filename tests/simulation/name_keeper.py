@@ -7,30 +7,31 @@ is answered, and a life that no creation was answered with is looked for and del
 from typing import Any
 
 from logstore.wire.errors import ErrorCode
+from logstore.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from logstore.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.simulation.admins import CREATE_TOPICS, DELETE_TOPICS
+from tests.simulation.admins import ADMIN_CODES, CREATE_PARTITIONS, CREATE_TOPICS, DELETE_TOPICS
 from tests.simulation.kafka import METADATA, METADATA_S, Client, judge_code
 from tests.simulation.name_client import NAMES
 from tests.simulation.name_ledger import Ledger, Life
 from tests.simulation.name_traffic import NameReader
 from tests.simulation.world import World
 
-TIMEOUTS_S = (2.0, 10.0, 70.0)
+TIMEOUTS_S = (0.5, 2.0, 10.0, 70.0)
 """The last is longer than a broker waits for others."""
-ANSWER_S = 5.0
-"""Longer than the time that was asked for."""
+WIRE_S = 1.0
+"""For an answer on its way, beyond the time that was asked for."""
 LIVES_S = (0.5, 2.0, 5.0)
 """At most, by what is drawn for each life."""
+GROWS_SHARE = 0.5
 READ_BEFORE_S = 5.0
 READ_BEFORE_SHARE = 0.2
-CODES_OF_CREATIONS = {
-    ErrorCode.TOPIC_ALREADY_EXISTS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-}
-"""Also what a repeat gets whose first attempt succeeded, and a topic that is deleted at once."""
+CODES_OF_CREATIONS = {*ADMIN_CODES, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+"""Also what a topic gets that is deleted as soon as it was made."""
 
 
 class NameKeeper(Client):
@@ -58,7 +59,9 @@ class NameKeeper(Client):
             await self.pause(world.rng.choice(LIVES_S))
         if world.is_healed:
             return True
-        if world.rng.random() < READ_BEFORE_SHARE:
+        if world.rng.random() < GROWS_SHARE:
+            await self._grow(life)
+        elif world.rng.random() < READ_BEFORE_SHARE:
             await self._read_whole(life)
         return False
 
@@ -83,7 +86,7 @@ class NameKeeper(Client):
             world.seen[f"create topics: {code.name}"] += 1
         elif code is not None:
             judge_code(world, code, "create topics")
-        await self.pause(1.0)
+        await self.pause(0.5)
         return await self._find()
 
     async def _find(self) -> Life | None:
@@ -97,6 +100,22 @@ class NameKeeper(Client):
         self.world.seen["names found"] += 1
         self.world.trace(f"{life} is found topic={life.topic_id.hex()[:8]}")
         return life
+
+    async def _grow(self, life: Life) -> None:
+        """Ask for one more partition; the deletion may overtake it."""
+        world, count = self.world, life.partitions + 1
+        timeout_s = TIMEOUTS_S[0]
+        request = CreatePartitionsRequest(
+            [CreatePartitionsTopic(self.name, count)], int(timeout_s * 1000)
+        )
+        answer = await self._ask(CREATE_PARTITIONS, 3, request, timeout_s)
+        code = None if answer is None else answer.results[0].error_code
+        world.trace(f"{life} growth answered: {code}")
+        if code == ErrorCode.NONE:
+            life.partitions = count
+            world.seen["names grown"] += 1
+        elif code is not None and code not in ADMIN_CODES:
+            judge_code(world, code, "create partitions")
 
     async def _delete(self, life: Life) -> None:
         """Ask until it is answered. By its id: a request that is late deletes no later life."""
@@ -132,7 +151,7 @@ class NameKeeper(Client):
         return (
             None
             if wire is None
-            else await self.ask(wire, key, version, request, timeout_s + ANSWER_S)
+            else await self.ask(wire, key, version, request, timeout_s + WIRE_S)
         )
 
 

@@ -33,6 +33,7 @@ HARMS = {
     **{name: weight for name, weight in CLUSTER_HARMS.items() if name != "twin"},
     "cut off from the registry": 10,
     "registry late": 5,
+    "registry slow": 10,
     "quiet": 25,
 }
 """A broker that cannot read the registry keeps its old view. A twin with its predecessor's lock
@@ -59,8 +60,8 @@ def draw_names_plan(rng: random.Random) -> Plan:
             throttled=few,
             answer_lost=few,
             late=few,
-            slow=rng.choice((0.0, 0.05, 0.2)),
-            slow_max_s=1.0,
+            slow=rng.choice((0.0, 0.05, 0.1)),
+            slow_max_s=rng.choice((1.0, 5.0)),
         ),
         settings=replace(plan.settings, flush=replace(plan.settings.flush, interval_s=0.01)),
         flips_bits=False,
