@@ -33,7 +33,7 @@ CLUSTER_HARMS = {
 }
 
 LATE = {"late": 0.4, "late_max_s": 30.0}
-SLOW = {"slow": 0.3, "slow_max_s": 8.0}
+ANSWERS_LOST = {"answer_lost": 0.7}
 
 
 async def start_all(world: World) -> None:
@@ -107,8 +107,8 @@ async def _harm_cluster(world: World, harm: str, broker: int) -> None:
             for life in world.lives:
                 life.process.kill()
             await start_all(world)
-        case "registry late" | "registry slow":
-            faults = LATE if harm == "registry late" else SLOW
+        case "registry late" | "registry loses answers":
+            faults = LATE if harm == "registry late" else ANSWERS_LOST
             await _bad_registry(world, faults, rng.uniform(3.0, 15.0), broker)
         case "controller killed in a takeover":
             await _kill_controller_in_a_takeover(world, broker)
@@ -170,8 +170,8 @@ async def _without_registry(world: World, seconds: float, broker: int) -> None:
 async def _bad_registry(
     world: World, faults: Mapping[str, float], seconds: float, broker: int
 ) -> None:
-    """What one broker wrote to the registry arrives when it is not expected any more, or the
-    answers do."""
+    """What one broker wrote to the registry arrives when it is not expected any more; or it learns
+    late that its writes arrived, and others read them before."""
     rows = world.registries[broker]
     healthy, rows.faults = rows.faults, replace(rows.faults, **faults)
     await world.clock.sleep_s(seconds)

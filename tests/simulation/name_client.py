@@ -4,14 +4,19 @@ A request goes to the leader that the cached metadata names, also when the name 
 then: as librdkafka and older Java clients do.
 """
 
+from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
+from logstore.testing.simulated_rows import at_once
+from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.simulation.kafka import METADATA, METADATA_S, Client, Place, Wire
-from tests.simulation.name_ledger import Ledger
+from tests.simulation.name_ledger import Ledger, Life
 from tests.simulation.served import ServedBroker
 from tests.simulation.world import World
 
 NAMES = ("orders", "clicks", "audit")
-METADATA_VERSIONS = (4, 5, 7, 9)
+METADATA_VERSIONS = (4, 7, 9, 12)
+IDS_FROM = 10
+"""Ids are judged, and not used."""
 STAYS_S_MAX = 15.0
 """For so long at most a client asks the same broker for metadata."""
 PAUSE_S_MAX = 0.2
@@ -44,11 +49,17 @@ class NamingClient(Client):
             return False
         request = MetadataRequest([MetadataRequestTopic(name=name) for name in NAMES], False)
         version = self.world.rng.choice(METADATA_VERSIONS)
+        settled = {name: self._ledger.settled(name) for name in NAMES}
         answer = await self.ask(wire, METADATA, version, request, METADATA_S)
         if answer is None:
             self._source = None
             return False
         self._addresses = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        for topic in answer.topics:
+            is_unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_unknown or (not topic.error_code and version >= IDS_FROM):
+                shown = None if is_unknown else topic.topic_id
+                self.judge_shown(settled[topic.name], topic.name, wire, shown, "Metadata")
         self._led = {
             topic.name: {
                 one.partition_index: Place(one.leader_id, one.leader_epoch)
@@ -73,6 +84,14 @@ class NamingClient(Client):
     def forget_name(self, name: str) -> None:
         """Look at the metadata again before the next request."""
         self._led.pop(name, None)
+
+    def judge_shown(
+        self, sent_in: Life | None, name: str, wire: Wire, topic_id: bytes | None, api: str
+    ) -> None:
+        """A broker has shown a life, None: none. Is it one that changes wait for?"""
+        row = at_once(self.world.rows.get(CHAIN, chain_sk(wire.broker_epoch)))
+        if row is not None and ChainRow.of(row).status is ChainStatus.OPEN:
+            self._ledger.show(sent_in, name, topic_id, f"{api} of epoch {wire.broker_epoch}")
 
     def choose(self) -> tuple[str, int]:
         """A name and one of its partitions: mostly of the name that was made last."""

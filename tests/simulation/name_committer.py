@@ -83,6 +83,8 @@ class NameCommitter(NamingClient):
         code = answer.topics[0].partitions[0].error_code
         if code:
             self._judge(code, "offset commit")
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self.judge_shown(sent_in, name, wire, None, "OffsetCommit")
             return bool(code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._in_doubt.discard(offset)
         is_claimed = self._ledger.commit(sent_in, self.client, name, number, offset)

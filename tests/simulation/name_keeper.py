@@ -19,6 +19,7 @@ from tests.simulation.kafka import METADATA, METADATA_S, Client, judge_code
 from tests.simulation.name_client import NAMES
 from tests.simulation.name_ledger import Ledger, Life
 from tests.simulation.name_traffic import NameReader
+from tests.simulation.served import ServedBroker
 from tests.simulation.world import World
 
 TIMEOUTS_S = (0.5, 2.0, 10.0, 70.0)
@@ -27,7 +28,8 @@ WIRE_S = 1.0
 """For an answer on its way, beyond the time that was asked for."""
 LIVES_S = (0.5, 2.0, 5.0)
 """At most, by what is drawn for each life."""
-GROWS_SHARE = 0.5
+GROWS_SHARE = 0.3
+ANSWERS_LOST = 0.5
 READ_BEFORE_S = 5.0
 READ_BEFORE_SHARE = 0.2
 CODES_OF_CREATIONS = {*ADMIN_CODES, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -59,7 +61,7 @@ class NameKeeper(Client):
             await self.pause(world.rng.choice(LIVES_S))
         if world.is_healed:
             return True
-        if world.rng.random() < GROWS_SHARE:
+        if self._late_broker() is not None or world.rng.random() < GROWS_SHARE:
             await self._grow(life)
         elif world.rng.random() < READ_BEFORE_SHARE:
             await self._read_whole(life)
@@ -108,7 +110,8 @@ class NameKeeper(Client):
         request = CreatePartitionsRequest(
             [CreatePartitionsTopic(self.name, count)], int(timeout_s * 1000)
         )
-        answer = await self._ask(CREATE_PARTITIONS, 3, request, timeout_s)
+        late = self._late_broker()
+        answer = await self._ask(CREATE_PARTITIONS, 3, request, timeout_s, late)
         code = None if answer is None else answer.results[0].error_code
         world.trace(f"{life} growth answered: {code}")
         if code == ErrorCode.NONE:
@@ -117,17 +120,27 @@ class NameKeeper(Client):
         elif code is not None and code not in ADMIN_CODES:
             judge_code(world, code, "create partitions")
 
+    def _late_broker(self) -> ServedBroker | None:
+        """One that learns late what it wrote: the deletion and the next life may overtake it."""
+        for broker, rows in self.world.registries.items():
+            life = self.world.primaries[broker]
+            if rows.faults.answer_lost >= ANSWERS_LOST and life is not None and life.is_serving:
+                return life
+        return None
+
     async def _delete(self, life: Life) -> None:
         """Ask until it is answered. By its id: a request that is late deletes no later life."""
         world = self.world
         self._ledger.end(life)
+        late = self._late_broker()
         while True:
-            timeout_s = world.rng.choice(TIMEOUTS_S)
+            timeout_s = world.rng.choice(TIMEOUTS_S) if late is None else TIMEOUTS_S[0]
             world.trace(f"{life} is to be deleted")
             request = DeleteTopicsRequest(
                 [], [DeleteTopicState(None, life.topic_id)], int(timeout_s * 1000)
             )
-            answer = await self._ask(DELETE_TOPICS, 6, request, timeout_s)
+            answer = await self._ask(DELETE_TOPICS, 6, request, timeout_s, late)
+            late = None
             code = None if answer is None else answer.responses[0].error_code
             world.trace(f"{life} deletion answered: {code}")
             if code == ErrorCode.NONE:
@@ -146,8 +159,16 @@ class NameKeeper(Client):
         until_s = self.world.clock.monotonic_s() + READ_BEFORE_S
         await read_whole(self.world, self._ledger, reader, life, number, until_s)
 
-    async def _ask(self, key: int, version: int, request: object, timeout_s: float) -> Any:
-        wire = await self.any_wire()
+    async def _ask(
+        self,
+        key: int,
+        version: int,
+        request: object,
+        timeout_s: float,
+        broker: ServedBroker | None = None,
+    ) -> Any:
+        """The answer of `broker`, or of any; None: there is none."""
+        wire = await (self.any_wire() if broker is None else self.wire_to(broker.address))
         return (
             None
             if wire is None

@@ -7,6 +7,7 @@ life then. A request that was sent and answered in between belongs to it:
     N2  dead      a fetch returns no record of an older life
     N3  offsets   a committed offset is there a moment later, and none of an older life is
     N4  order     what one producer sent lies once in a life, and in the order of its requests
+    N5  views     no live broker shows another life, or none, unless it is the first of the name
 
 Nothing is claimed of a name in doubt: an answer to its change is missing, or says no success.
 """
@@ -35,6 +36,8 @@ class Life:
     answered: int = NEVER
     ended: int = NEVER
     """When its deletion was sent first."""
+    is_first: bool = True
+    """Of its name: the others return when every live broker knows them."""
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     """The greatest that was acknowledged, by group and partition."""
 
@@ -102,6 +105,7 @@ class Ledger:
 
     def _add(self, name: str, topic_id: bytes, partitions: int, asked: int) -> Life:
         life = Life(name, len(self._lives), topic_id, partitions, asked)
+        life.is_first = not any(one.name == name for one in self._lives.values())
         self._lives[topic_id] = life
         return life
 
@@ -114,6 +118,14 @@ class Ledger:
     def settled(self, name: str) -> Life | None:
         """The one life that every broker serves under this name; None while it is in doubt."""
         return self._settled.get(name)
+
+    def show(self, sent_in: Life | None, name: str, topic_id: bytes | None, by: str) -> None:
+        """A live broker has shown this life of the name; None: it does not know the topic."""
+        if sent_in is None or self.settled(name) is not sent_in or sent_in.is_first:
+            return
+        if topic_id != sent_in.topic_id:
+            shown = "none" if topic_id is None else self._lives.get(topic_id) or topic_id.hex()
+            self._violate(f"N5: life of {name} is {sent_in}, shown {shown} by {by}")
 
     # Records
 

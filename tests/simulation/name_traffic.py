@@ -111,6 +111,8 @@ class NameProducer(NamingClient):
             world.seen[f"produce: {code.name}"] += 1
         else:
             judge_code(world, code, "produce")
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and number == 0:
+                self.judge_shown(sent_in, name, found[0], None, "Produce")
         return code
 
     async def _ask_for_id(self) -> bool:
@@ -166,6 +168,8 @@ class NameReader(NamingClient):
             self.forget_name(name)
             if one is not None and one.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 judge_code(world, one.error_code, "fetch")
+                if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and number == 0:
+                    self.judge_shown(sent_in, name, found[0], None, "Fetch")
             return None
         data = b"" if one.records is None else bytes(one.records)
         records = [(r.offset, r.value) for r in records_of_batches(data)]

@@ -33,7 +33,7 @@ HARMS = {
     **{name: weight for name, weight in CLUSTER_HARMS.items() if name != "twin"},
     "cut off from the registry": 10,
     "registry late": 5,
-    "registry slow": 10,
+    "registry loses answers": 15,
     "quiet": 25,
 }
 """A broker that cannot read the registry keeps its old view. A twin with its predecessor's lock

@@ -18,6 +18,7 @@ MUST_BE_SEEN = (
     "names in doubt",
     "names found",
     "names read whole",
+    "names grown",
     "acknowledged by name",
     "fetched by name",
     "committed by name",
@@ -36,12 +37,13 @@ MUST_BE_SEEN = (
     "pause and twin",
     "cut off from the registry",
     "registry late",
+    "registry loses answers",
     "row slow",
     "late row landed",
     "clocks differ",
 )
 
-SHOW_MOST = (1, 3, 8)
+SHOW_MOST = (4, 3, 2)
 """Seeds that show all of it between them."""
 
 
