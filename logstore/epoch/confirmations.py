@@ -4,24 +4,25 @@
     brokers keep to each other; those that do not answer, by their rows, until they confirm
 
 `logstore.protocol.confirmation` decides. An idle cluster pays nothing; a change costs two queries,
-and a message to each broker. Bounded: after `CONFIRM_S` the change stands, and is reported as not
-known everywhere.
+and a message to each broker; while a broker does not answer, two queries a second. Bounded: after
+`CONFIRM_S` the change stands, and is reported as not known everywhere.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 
 from logstore.errors import LogstoreError, Retryable
 from logstore.formats.broker_row import BrokerRow
-from logstore.ports.clock import Clock
 from logstore.protocol.confirmation import Confirmation, Unconfirmed, look_for_unconfirmed
+from logstore.retry import pause_s
 from logstore.runners.step_runner import StepRunner
 
 CONFIRM_S = 60.0
 ASK_S = 0.5
 """Then rows are looked at again: a broker that hangs answers nothing."""
-PAUSE_S = 0.2
+PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 1.0
+"""Between two looks: the first finds a broker that was slow, the later ones wait for a seal."""
 
 Ask = Callable[[int, int, int], Awaitable[int | None]]
 """Broker, its epoch, version: have it read the feed; returns the version that it knows then, None
@@ -52,8 +53,10 @@ class Confirmations:
         confirmation = Confirmation(version, self._own_epoch)
         try:
             async with asyncio.timeout(CONFIRM_S):
+                looks = 0
                 while await self._read_own(version) < version:
-                    await self._pause()
+                    looks += 1
+                    await self._pause(looks)
                 await self._others(confirmation)
         except TimeoutError:
             raise NotKnownEverywhere(
@@ -72,7 +75,7 @@ class Confirmations:
         await self._ask_all(Confirmation(version, self._own_epoch), others)
 
     async def _others(self, confirmation: Confirmation) -> None:
-        while True:
+        for looks in count(1):
             try:
                 unconfirmed = await self._runner.run(look_for_unconfirmed(confirmation))
                 await self._ask_all(confirmation, unconfirmed)
@@ -80,7 +83,7 @@ class Confirmations:
                 pass  # the registry does not answer: look again
             if confirmation.is_complete:
                 return
-            await self._pause()
+            await self._pause(looks)
 
     async def _ask_all(self, confirmation: Confirmation, unconfirmed: list[Unconfirmed]) -> None:
         ask = self.ask
@@ -102,7 +105,7 @@ class Confirmations:
             for one in asked:
                 tasks.create_task(ask_one(one))
 
-    async def _pause(self) -> None:
-        rng: random.Random = self._runner.rng
-        clock: Clock = self._runner.clock
-        await clock.sleep_s(PAUSE_S * (0.75 + rng.random() / 2))
+    async def _pause(self, looks: int) -> None:
+        """Wait after so many looks (1, 2, …)."""
+        wait_s = pause_s(looks, self._runner.rng, PAUSE_FIRST_S, PAUSE_MAX_S)
+        await self._runner.clock.sleep_s(wait_s)

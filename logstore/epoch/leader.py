@@ -58,6 +58,13 @@ EARLY_S = 30.0
 """For so long batches may come in the wrong order because of a change of leaders: longer than a
 client waits between two attempts, shorter than it tries (two minutes)."""
 
+REPEATED_S = 1.0
+"""A batch that its producer still sends after that, and none before it, has none before it: a
+client sends what was refused again in order."""
+
+PUT_OFF_MAX = 100
+"""Batches that are remembered; others wait for `EARLY_S`."""
+
 
 class Appended(NamedTuple):
     """Offset of an appended batch; it is durable once segment `seq` is committed."""
@@ -127,6 +134,8 @@ class Leader:
         self._windows: deque[_Window] = deque()
         self._watchers: dict[Callable[[], None], None] = {}
         self._epoch_range: EpochRange | None = None
+        self._put_off: dict[tuple[int, int, int], float] = {}
+        """When a batch was refused first, by producer, epoch and sequence."""
 
     def begin(self, state: PartitionState) -> None:
         """Begin the epoch range in the writer's chain, with the recovered state."""
@@ -204,7 +213,7 @@ class Leader:
             if known is not None:
                 return self._repeated(known, header, created_ms, append_time_ms is not None)
             if sequence and state.live_producer(producer, created_ms) is None:
-                self._check_not_early(header, created_ms)
+                self._check_first(header, created_ms)
         if epoch_range.released:
             raise NotLeading(f"released: leader_epoch={leader_epoch}")
         builder = writer.open_segment(length)
@@ -263,6 +272,25 @@ class Leader:
             return Appended(base, timestamp, -1)
         rows, number = self.rows_for_offset(base)
         return Appended(base, timestamp, row_at(rows, number).seq)
+
+    def _check_first(self, header: BatchHeader, created_ms: int) -> None:
+        """Refuse the first batch of a producer for now, unless it is repeated.
+
+        In a partition's first leadership nothing was refused elsewhere. The sequences of a producer
+        that lived on from a deleted topic of the same name begin anywhere (KIP-360).
+        """
+        key = header.producer_id, header.producer_epoch, header.base_sequence
+        now_s = self._writer.now_s
+        first_s = self._put_off.pop(key, now_s)
+        if self.leader_epoch == 0 and now_s - first_s >= REPEATED_S:
+            return
+        try:
+            self._check_not_early(header, created_ms)
+        except NotLeading:
+            if len(self._put_off) < PUT_OFF_MAX:
+                self._put_off[key] = first_s
+            raise
+        self._put_off.clear()
 
     def _check_not_early(self, header: BatchHeader, created_ms: int) -> None:
         """Refuse a batch for now if it may have overtaken one that it must follow.

@@ -2,8 +2,9 @@
 
 The topic row is the commit point: written last on creation and growth, changed first on deletion.
 It is recorded in the store too, in case the registry is lost: `formats.topic_record`. Incomplete
-deletions, and partition rows without a topic, are removed by the controller, or at the start of a
-broker that is alone; so a creation looks at its partition rows once more (`protocol.orphans`).
+deletions are finished by the next creation of the name; they, and partition rows without a topic,
+by the controller, or at the start of a broker that is alone; so a creation looks at its partition
+rows once more (`protocol.orphans`).
 
 The row of a deleted topic stays for an hour. A put that was given up as lost may land seconds
 later; where it asks only that no row be there, it would bring the topic back.
@@ -171,8 +172,16 @@ def put_partitions(
 
 
 def _free_place(name: str, is_over: Callable[[bytes], bool]) -> Steps[list[Condition]]:
-    """Returns the conditions on which a row of this name may be put. Raises as `create_topic`."""
+    """Returns the conditions on which a row of this name may be put. Raises as `create_topic`.
+
+    Finishes a deletion that is half done: its broker may be dead, and the name would be neither
+    there nor free until the controller looks.
+    """
     row = yield GetRow(TOPIC, name)
+    if row is not None and TopicRow.of(row).status is TopicStatus.DELETING:
+        with suppress(UnknownTopic):  # finished by now
+            yield from delete_topic(name, TopicRow.of(row).topic_id)
+        row = yield GetRow(TOPIC, name)
     if row is None:
         return [RowAbsent()]
     last = TopicRow.of(row)

@@ -2,9 +2,10 @@
 
     python -m tests.simulation.campaign KIND FIRST COUNT FILE [JOBS]
 
-KIND is `cluster` or `tiers`. FILE gets a line of JSON per seed; seeds that it holds are not played
-again. Prints a line per violation, progress every 25 seeds, and at the end, or at Ctrl-C, what all
-seeds of FILE saw between them. The exit code is 1 when any of them violated a rule.
+KIND is `cluster`, `tiers` or `names`. FILE gets a line of JSON per seed; seeds that it holds are
+not played again. Prints a line per violation, progress every 25 seeds, and at the end, or at
+Ctrl-C, what all seeds of FILE saw between them. The exit code is 1 when any of them violated a
+rule.
 """
 
 import gc
@@ -18,8 +19,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.simulation.names import play_names
 from tests.simulation.test_cluster import MUST_BE_SEEN as CLUSTER_MUST_SHOW
 from tests.simulation.test_cluster import play_cluster
+from tests.simulation.test_names import MUST_BE_SEEN as NAMES_MUST_SHOW
 from tests.simulation.tiers.story import play_tiers
 from tests.simulation.tiers.test_tiers import MUST_BE_SEEN as TIERS_MUST_SHOW
 from tests.simulation.world import World
@@ -28,6 +31,7 @@ PROGRESS_SEEDS = 25
 KINDS: dict[str, tuple[Callable[[int], World], tuple[str, ...]]] = {
     "cluster": (play_cluster, CLUSTER_MUST_SHOW),
     "tiers": (play_tiers, TIERS_MUST_SHOW),
+    "names": (play_names, NAMES_MUST_SHOW),
 }
 
 

@@ -1,6 +1,7 @@
 """Harm done to brokers: kills, pauses, twins, stores and registries that go away or dawdle."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
@@ -31,15 +32,20 @@ CLUSTER_HARMS = {
     "controller killed in a takeover": 2,
 }
 
+LATE = {"late": 0.4, "late_max_s": 30.0}
+ANSWERS_LOST = {"answer_lost": 0.7}
+
 
 async def start_all(world: World) -> None:
     await asyncio.gather(*(world.start(broker) for broker in world.brokers))
 
 
-async def do_harm(world: World) -> None:
+async def do_harm(world: World, harms: Mapping[str, int] | None = None) -> None:
+    """By weights of kinds of harm; None: all that the number of brokers allows."""
     rng = world.rng
     until_s = world.clock.monotonic_s() + world.plan.faults_s
-    harms = CLUSTER_HARMS if len(world.brokers) > 1 else HARMS
+    if harms is None:
+        harms = CLUSTER_HARMS if len(world.brokers) > 1 else HARMS
     while world.clock.monotonic_s() < until_s:
         await world.clock.sleep_s(rng.choice((0.0, 0.3, 3.0)) * rng.random())
         broker = rng.choice(world.brokers)
@@ -76,6 +82,8 @@ async def _harm(world: World, harm: str, primary: ServedBroker) -> None:
             await world.start(broker)
         case "clean stop":
             await _stop(world, primary)
+        case "quiet":
+            await world.clock.sleep_s(rng.uniform(0.5, 4.0))
         case "fall ill":
             await _ill_for(world, rng.uniform(0.5, 8.0), broker)
         case _:
@@ -99,8 +107,9 @@ async def _harm_cluster(world: World, harm: str, broker: int) -> None:
             for life in world.lives:
                 life.process.kill()
             await start_all(world)
-        case "registry late":
-            await _late_registry(world, rng.uniform(3.0, 15.0), broker)
+        case "registry late" | "registry loses answers":
+            faults = LATE if harm == "registry late" else ANSWERS_LOST
+            await _bad_registry(world, faults, rng.uniform(3.0, 15.0), broker)
         case "controller killed in a takeover":
             await _kill_controller_in_a_takeover(world, broker)
         case _:
@@ -158,10 +167,13 @@ async def _without_registry(world: World, seconds: float, broker: int) -> None:
     rows.faults = healthy
 
 
-async def _late_registry(world: World, seconds: float, broker: int) -> None:
-    """What one broker wrote to the registry arrives when it is not expected any more."""
+async def _bad_registry(
+    world: World, faults: Mapping[str, float], seconds: float, broker: int
+) -> None:
+    """What one broker wrote to the registry arrives when it is not expected any more; or it learns
+    late that its writes arrived, and others read them before."""
     rows = world.registries[broker]
-    healthy, rows.faults = rows.faults, replace(rows.faults, late=0.4, late_max_s=30.0)
+    healthy, rows.faults = rows.faults, replace(rows.faults, **faults)
     await world.clock.sleep_s(seconds)
     rows.faults = healthy
 

@@ -1,6 +1,6 @@
 """Plays one seed again and prints what happened.
 
-    python -m tests.simulation.replay [--cluster|--tiers] SEED [WORD…]
+    python -m tests.simulation.replay [--cluster|--tiers|--names] SEED [WORD…]
 
 Prints the trace (only lines with one of the words, if any are given), the digest of all of it, then
 what was violated. Both are the same in every process: sets are never walked where order matters.
@@ -28,6 +28,10 @@ def main(arguments: list[str]) -> int:
         from tests.simulation.tiers.story import play_tiers
 
         world: World = play_tiers(seed)
+    elif kind == "--names":
+        from tests.simulation.names import play_names
+
+        world = play_names(seed)
     else:
         plan = draw_cluster_plan(random.Random(seed)) if kind == "--cluster" else None
         world = play(seed, plan)

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.epoch.leader import EARLY_S, Leader, NotLeading, ProducerRefused
+from logstore.epoch.leader import (
+    EARLY_S,
+    PUT_OFF_MAX,
+    REPEATED_S,
+    Leader,
+    NotLeading,
+    ProducerRefused,
+)
 from logstore.epoch.log import Log
 from logstore.errors import Fenced
 from logstore.formats.partition_state import (
@@ -94,6 +101,52 @@ def test_what_may_have_overtaken_is_put_off_while_a_leadership_is_new(name: str)
                     assert leader.leader_epoch == 1
                     await written.runner.clock.sleep_s(wait_s)
                     assert reported(leader, producer, sequence, epoch) == expected
+
+    run(scenario())
+
+
+def test_a_producer_that_lived_on_from_a_deleted_topic_goes_on_once_it_repeats() -> None:
+    """Its sequences go on, and what came before lies in the former life of the name."""
+
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            leader = await leader_of(log)
+            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [PUT_OFF] * 2
+            await written.runner.clock.sleep_s(REPEATED_S / 2)
+            assert reported(leader, UNKNOWN, 5) == PUT_OFF
+            await written.runner.clock.sleep_s(REPEATED_S / 2)
+            assert reported(leader, UNKNOWN, 7) == PUT_OFF, "it is new"
+            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6, 7)] == [TAKEN] * 3
+
+    run(scenario())
+
+
+def test_a_repeated_batch_waits_in_a_later_leadership_where_others_may_be_on_their_way() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            await write_what_is_known(log)
+        async with written.life(clean=False) as log:
+            leader = await leader_of(log)
+            assert reported(leader, UNKNOWN, 5) == PUT_OFF
+            await written.runner.clock.sleep_s(REPEATED_S)
+            assert reported(leader, UNKNOWN, 5) == PUT_OFF
+
+    run(scenario())
+
+
+def test_batches_that_were_put_off_are_remembered_up_to_a_bound() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            leader = await leader_of(log)
+            for producer in range(100, 100 + 2 * PUT_OFF_MAX):
+                assert reported(leader, producer, 5) == PUT_OFF
+            assert len(leader._put_off) == PUT_OFF_MAX
+            await written.runner.clock.sleep_s(EARLY_S)
+            assert reported(leader, UNKNOWN, 5) == TAKEN
+            assert not leader._put_off
 
     run(scenario())
 

@@ -45,6 +45,22 @@ class HeldReads:
         return rows
 
 
+class CountedLooks:
+    """Rows that count the queries of all chains."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows, name)
+
+    async def query(self, pk: str, *rest: Any, **more: Any) -> Sequence[tuple[str, Row]]:
+        self.count += pk == CHAIN
+        rows: Sequence[tuple[str, Row]] = await self._rows.query(pk, *rest, **more)
+        return rows
+
+
 class HeldAnswer(HeldReads):
     """The answer to the next query of some partition rows comes when it is let go."""
 
@@ -71,11 +87,12 @@ def runner_on(written: WrittenLog, rows: Any) -> StepRunner:
 
 @asynccontextmanager
 async def two_brokers(
-    written: WrittenLog, rows: Any
+    written: WrittenLog, rows: Any, rows_of_one: Any = None
 ) -> AsyncIterator[tuple[Log, Log, asyncio.TaskGroup]]:
     """Broker 1, and broker 2 that reads `rows`; they know each other."""
+    runner = None if rows_of_one is None else runner_on(written, rows_of_one)
     async with (
-        written.life(broker=1, clean=False) as one,
+        written.life(broker=1, clean=False, runner=runner) as one,
         written.life(broker=2, clean=False, runner=runner_on(written, rows)) as two,
         asyncio.TaskGroup() as tasks,
     ):
@@ -197,6 +214,23 @@ def test_a_broker_that_never_answers_is_reported_and_the_deletion_stands() -> No
             assert VirtualClock().monotonic_s() - began_s < CONFIRM_S + 1.0
             assert "orders" not in one.topics
             rows.may_read.set()
+
+    run(story())
+
+
+def test_rows_of_a_silent_broker_are_looked_at_about_once_a_second() -> None:
+    async def story() -> None:
+        written = WrittenLog()
+        held, counted = HeldReads(written.rows), CountedLooks(written.rows)
+        async with two_brokers(written, held, counted) as (one, two, _tasks):
+            topic = await one.create_topic("orders", 1, {})
+            await known(two, "orders", topic.topic_id)
+            held.may_read.clear()
+            before = counted.count
+            with pytest.raises(NotKnownEverywhere):
+                await one.delete_topic("orders")
+            assert CONFIRM_S <= counted.count - before <= 2 * CONFIRM_S
+            held.may_read.set()
 
     run(story())
 

@@ -91,6 +91,45 @@ def test_a_deletion_that_dies_anywhere_is_finished_or_never_was(count: int) -> N
     run(scenario())
 
 
+@pytest.mark.parametrize("count", range(2, STEPS_MAX))
+def test_a_creation_finishes_a_deletion_whose_broker_died(count: int) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            topic = await log.create_topic("orders", 3, {})
+            await first_steps(written, delete_topic("orders", topic.topic_id), count)
+            new = await log.create_topic("orders", 1, {})
+            assert new.topic_id != topic.topic_id
+            assert len(await written.runner.run(read_partition_rows())) == 1
+            deletion = record_key(topic.topic_id, 2)
+            assert written.objects.get(deletion), "a restore does not bring it back"
+        assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("count", range(2, STEPS_MAX - 1))
+def test_a_slow_deletion_that_a_creation_has_finished_leaves_the_next_life_alone(
+    count: int,
+) -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life(clean=False) as log:
+            topic = await log.create_topic("orders", 1, {})
+            deletion = delete_topic("orders", topic.topic_id)
+            request = next(deletion)
+            for _ in range(count):
+                request = deletion.send(await written.runner._perform(request))
+            new = await log.create_topic("orders", 1, {})
+            await written.runner.run(resume(deletion, request))
+            topics = await written.runner.run(read_topics())
+            assert {name: one.topic_id for name, one in topics.items()} == {"orders": new.topic_id}
+            assert len(await written.runner.run(read_partition_rows())) == 1
+        assert audit(written.objects, written.rows).violations == []
+
+    run(scenario())
+
+
 def test_a_name_is_taken_once() -> None:
     async def scenario() -> None:
         written = WrittenLog()
