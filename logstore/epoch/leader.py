@@ -282,7 +282,8 @@ class Leader:
         key = header.producer_id, header.producer_epoch, header.base_sequence
         now_s = self._writer.now_s
         first_s = self._put_off.pop(key, now_s)
-        if self.leader_epoch == 0 and now_s - first_s >= REPEATED_S:
+        has_waited = self.leader_epoch == 0 and now_s - first_s >= REPEATED_S
+        if has_waited and not self._was_put_off_before(key):
             return
         try:
             self._check_not_early(header, created_ms)
@@ -291,6 +292,13 @@ class Leader:
                 self._put_off[key] = first_s
             raise
         self._put_off.clear()
+
+    def _was_put_off_before(self, key: tuple[int, int, int]) -> bool:
+        """Whether a batch that this one must follow was refused, and has not come again."""
+        producer_id, epoch, sequence = key
+        return any(
+            other[:2] == (producer_id, epoch) and other[2] < sequence for other in self._put_off
+        )
 
     def _check_not_early(self, header: BatchHeader, created_ms: int) -> None:
         """Refuse a batch for now if it may have overtaken one that it must follow.

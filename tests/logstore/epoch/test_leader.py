@@ -122,6 +122,19 @@ def test_a_producer_that_lived_on_from_a_deleted_topic_goes_on_once_it_repeats()
     run(scenario())
 
 
+def test_a_repeated_batch_waits_for_one_that_was_put_off_before_it() -> None:
+    async def scenario() -> None:
+        written = WrittenLog()
+        async with written.life() as log:
+            leader = await leader_of(log)
+            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [PUT_OFF] * 2
+            await written.runner.clock.sleep_s(REPEATED_S)
+            assert reported(leader, UNKNOWN, 6) == PUT_OFF
+            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [TAKEN] * 2
+
+    run(scenario())
+
+
 def test_a_repeated_batch_waits_in_a_later_leadership_where_others_may_be_on_their_way() -> None:
     async def scenario() -> None:
         written = WrittenLog()
