@@ -280,29 +280,28 @@ def _answer(
     if request.acks == NO_ACKS:
         _end_unanswered(call, topics)
     elif broker.leader_settling.has_moves and any(_unnamed(topics)):
-        work = partial(_answer_after_moves, broker, call, request, topics, seq, doubts)
+        # Without the request: its bytes need not wait for other leaders.
+        work = partial(_answer_after_moves, broker, call, topics, seq, request.timeout_ms, doubts)
         broker.start(call, work, None)
     else:
-        _answer_now(broker, call, request, topics, seq, doubts)
+        _answer_now(broker, call, topics, seq, request.timeout_ms, doubts)
 
 
 def _answer_now(
     broker: Services,
     call: Call,
-    request: ProduceRequest,
     topics: list[TopicOutcome],
     seq: int,
+    timeout_ms: int,
     doubts: "list[_Doubt]",
 ) -> None:
     if doubts:
-        work = partial(
-            _answer_after_fence_check, broker, call, topics, seq, request.timeout_ms, doubts
-        )
+        work = partial(_answer_after_fence_check, broker, call, topics, seq, timeout_ms, doubts)
         broker.start(call, work, broker.store_reads)
     elif seq < broker.log.writer.committed_end:
         broker.pending_produces.answer(call, topics)
     else:
-        broker.pending_produces.wait(call, topics, seq, request.timeout_ms)
+        broker.pending_produces.wait(call, topics, seq, timeout_ms)
 
 
 def _unnamed(topics: Sequence[TopicOutcome]) -> Iterator[tuple[TopicOutcome, int]]:
@@ -316,9 +315,9 @@ def _unnamed(topics: Sequence[TopicOutcome]) -> Iterator[tuple[TopicOutcome, int
 async def _answer_after_moves(
     broker: Services,
     call: Call,
-    request: ProduceRequest,
     topics: list[TopicOutcome],
     seq: int,
+    timeout_ms: int,
     doubts: "list[_Doubt]",
 ) -> None:
     """Name the next leaders of partitions that are just handed over (`leader_settling`)."""
@@ -329,7 +328,7 @@ async def _answer_after_moves(
             if topic is not None:
                 index = outcomes.partitions[number].partition
                 outcomes.partitions[number] = _not_led_then(broker, call, topic, index)
-    _answer_now(broker, call, request, topics, seq, doubts)
+    _answer_now(broker, call, topics, seq, timeout_ms, doubts)
 
 
 def _not_led_then(broker: Services, call: Call, topic: Topic, index: int) -> PartitionOutcome:
