@@ -20,7 +20,6 @@ from broker.answers.config_changes import NAMES_MAX
 from broker.answers.config_resources import ResourceType, find_topic
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
-from broker.answers.nested_answers import answer_items
 from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
@@ -71,7 +70,7 @@ async def alter_each(
     answer: ItemFrame,
     result: Callable[[int, str | None, int, str], Any],
 ) -> None:
-    """Answer with the `result` of each: error code, text, type and name of the resource.
+    """Adds to `answer` the `result` of each: error code, text, type and name of the resource.
 
     `apply_of`, and `broker_change` for brokers and their loggers, get a resource's configs, at most
     `NAMES_MAX`. `is_check`: check alone.
@@ -80,8 +79,8 @@ async def alter_each(
     often: Mapping[Named, int] = {}
     if refusal is None:
         named = ((one.resource_type, one.resource_name) for one in resources)
-        often = await broker.turns.finish(counted(named))
-    async for asked in broker.turns.share(resources):
+        often = await call.finish(counted(named))
+    async for asked in call.each(resources):
         kind, name = asked.resource_type, asked.resource_name
         code, text = int(ErrorCode.NONE), None
         try:
@@ -101,7 +100,6 @@ async def alter_each(
         except LogstoreError as error:
             code, text = code_of(error), str(error)
         answer.add(result(code, text, kind, name))
-    answer_items(call, answer)
 
 
 async def _alter(broker: Services, call: Call, wanted: WantedChange, *, is_check: bool) -> None:

@@ -5,17 +5,16 @@ When the answer leaves, this broker goes by the new quotas; the others do within
 """
 
 from collections.abc import Mapping
-from functools import partial
 
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
 from broker.answers.error_codes import Refuse, code_of
-from broker.answers.nested_answers import answer_nested
 from broker.answers.quota_requests import parse_entity, parse_operations
 from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
+from broker.requests.refusals import in_item
 from logstore.errors import LogstoreError
 from logstore.formats.quota_row import QUOTAS_CHANGED, QuotaEntity, Values
 from logstore.protocol.quotas import Change, change_quotas
@@ -37,27 +36,25 @@ APPLIED_S_MAX = 5.0
 Parts = tuple[tuple[str, str | None], ...]
 
 
-def handle(broker: Services, call: Call, request: AlterClientQuotasRequest) -> None:
-    broker.start(call, partial(_alter_all, broker, call, request), broker.changes)
-
-
-async def _alter_all(broker: Services, call: Call, request: AlterClientQuotasRequest) -> None:
+async def alter_client_quotas(
+    broker: Services, call: Call, request: AlterClientQuotasRequest
+) -> AlterClientQuotasResponse:
     refusal = over_budget(call.api.key, len(request.entries))
     often: Mapping[Parts, int] = {}
     if refusal is None:
-        often = await broker.turns.finish(counted(map(_parts_of, request.entries)))
+        often = await call.finish(counted(map(_parts_of, request.entries)))
     if not broker.allows(call, Operation.ALTER_CONFIGS, *CLUSTER):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         refusal = Refuse(code, "not allowed to change quotas")
     results: dict[Parts, ResponseEntryData] = {}
     changes: dict[QuotaEntity, Change] = {}
     of_entity: dict[QuotaEntity, ResponseEntryData] = {}
-    async for entry in broker.turns.share(request.entries):
+    async for entry in call.each(request.entries):
         parts = _parts_of(entry)
         result = results[parts] = ResponseEntryData(
             entity=[ResponseEntityData(kind, name) for kind, name in parts]
         )
-        try:
+        with in_item(result):
             if refusal is not None:
                 raise refusal
             entity = parse_entity(entry.entity)
@@ -65,12 +62,9 @@ async def _alter_all(broker: Services, call: Call, request: AlterClientQuotasReq
                 raise Refuse(ErrorCode.INVALID_REQUEST, "entity named twice")
             changes[entity] = parse_operations(entity, entry.ops)
             of_entity[entity] = result
-        except LogstoreError as error:
-            result.error_code, result.error_message = code_of(error), str(error)
     if not request.validate_only:
         await _change(broker, call, changes, of_entity)
-    response = AlterClientQuotasResponse(0, list(results.values()))
-    await broker.turns.finish(answer_nested(call, response, ("entries", "entity")))
+    return AlterClientQuotasResponse(0, list(results.values()))
 
 
 def _parts_of(entry: EntryData) -> Parts:
@@ -85,7 +79,7 @@ async def _change(
     results: Mapping[QuotaEntity, ResponseEntryData],
 ) -> None:
     by_row: dict[str, dict[QuotaEntity, Change]] = {}
-    async for entity, change in broker.turns.share(changes.items()):
+    async for entity, change in call.each(changes.items()):
         by_row.setdefault(entity.row, {})[entity] = change
     now: dict[QuotaEntity, Values] = {}
     for sk, some in by_row.items():
@@ -96,7 +90,7 @@ async def _change(
                 result = results[entity]
                 result.error_code, result.error_message = code_of(error), str(error)
             continue
-        async for entity in broker.turns.share(some):
+        async for entity in call.each(some):
             values = now[entity] = row.quotas.get(entity, {})
             shown = ",".join(f"{name}:{value:g}" for name, value in sorted(values.items()))
             log_change(call, "quota changed: entity=%s values=%s", entity.key, shown or "none")

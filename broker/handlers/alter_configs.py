@@ -16,6 +16,7 @@ from broker.answers.config_changes import new_configs
 from broker.answers.item_frames import ItemFrame
 from broker.answers.services import Services
 from broker.network.call import Call
+from broker.requests.encoding import items_of
 from logstore.wire.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -24,13 +25,8 @@ from logstore.wire.messages.alter_configs import (
 )
 
 
-def handle(broker: Services, call: Call, request: AlterConfigsRequest) -> None:
-    broker.start(call, partial(_alter_all, broker, call, request), broker.changes)
-
-
-async def _alter_all(broker: Services, call: Call, request: AlterConfigsRequest) -> None:
-    response = AlterConfigsResponse(0)
-    answer = ItemFrame(call.correlation_id, call.api, call.version, response, "responses")
+async def alter_configs(broker: Services, call: Call, request: AlterConfigsRequest) -> ItemFrame:
+    answer = items_of(call, AlterConfigsResponse(0), "responses")
     await alter_each(
         broker,
         call,
@@ -41,6 +37,7 @@ async def _alter_all(broker: Services, call: Call, request: AlterConfigsRequest)
         answer=answer,
         result=AlterConfigsResourceResponse,
     )
+    return answer
 
 
 def _apply_of(defaults: Mapping[str, str], configs: Sequence[AlterableConfig]) -> Apply:

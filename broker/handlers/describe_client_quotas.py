@@ -3,15 +3,10 @@
 No component asks for all; `strict` leaves out entities of further kinds (KIP-546).
 """
 
-from broker.answers.error_codes import Refuse
-from broker.answers.nested_answers import answer_nested
 from broker.answers.quota_requests import parse_filter
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.formats.quota_row import QuotaEntity, Values
-from logstore.slices import Slices
-from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
@@ -21,26 +16,15 @@ from logstore.wire.messages.describe_client_quotas import (
 )
 
 
-def handle(broker: Services, call: Call, request: DescribeClientQuotasRequest) -> None:
-    broker.turns.begin(call, _answer(broker, call, request))
-
-
-def _answer(broker: Services, call: Call, request: DescribeClientQuotasRequest) -> Slices[None]:
+async def describe_client_quotas(
+    broker: Services, call: Call, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
+    wanted = parse_filter(request.components, is_strict=request.strict)
     entries: list[EntryData] = []
-    try:
-        if not broker.allows(call, Operation.DESCRIBE_CONFIGS, *CLUSTER):
-            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            raise Refuse(code, "not allowed to describe quotas")
-        wanted = parse_filter(request.components, is_strict=request.strict)
-    except Refuse as refusal:
-        call.answer(DescribeClientQuotasResponse(0, refusal.code, str(refusal)))
-        return
-    for entity, values in broker.log.quotas.items():
+    async for entity, values in call.each(broker.log.quotas.items()):
         if wanted.matches(entity):
             entries.append(_encode(entity, values))
-        yield
-    response = DescribeClientQuotasResponse(entries=entries)
-    yield from answer_nested(call, response, ("entries",))
+    return DescribeClientQuotasResponse(entries=entries)
 
 
 def _encode(entity: QuotaEntity, values: Values) -> EntryData:

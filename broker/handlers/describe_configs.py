@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.error_codes import Refuse
 from broker.answers.fixed_configs import show_fixed_configs
 from broker.answers.item_frames import ItemFrame
 from broker.answers.logger_levels import logger_level, logger_names
-from broker.answers.nested_answers import answer_items
 from broker.answers.services import Services
 from broker.answers.shown_configs import (
     ShownConfig,
@@ -24,8 +23,8 @@ from broker.answers.shown_configs import (
 )
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
-from logstore.errors import LogstoreError
-from logstore.slices import Slices, emptied
+from broker.requests.encoding import items_of
+from broker.requests.refusals import in_item
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -36,49 +35,34 @@ from logstore.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-SLICE_RESOURCES = 1_024
-"""Merged at a time: less than a millisecond."""
 
-
-def handle(broker: Services, call: Call, request: DescribeConfigsRequest) -> None:
-    broker.turns.begin(call, _answer(broker, call, request))
-
-
-def _answer(broker: Services, call: Call, request: DescribeConfigsRequest) -> Slices[None]:
-    frame = ItemFrame(
-        call.correlation_id, call.api, call.version, DescribeConfigsResponse(0), "results"
-    )
-    resources = yield from _merge(request.resources)
+async def describe_configs(
+    broker: Services, call: Call, request: DescribeConfigsRequest
+) -> ItemFrame:
+    answer = items_of(call, DescribeConfigsResponse(0), "results")
+    resources = await _merge(call, request.resources)
     refusal = over_budget(call.api.key, len(resources))
-    yield from emptied(request.resources)
-    keys = [*reversed(resources)]
-    while keys:
-        kind, name = keys.pop()
-        names = resources.pop((kind, name))
+    async for (kind, name), names in call.each(resources.items()):
         result = DescribeConfigsResult(resource_type=kind, resource_name=name)
-        try:
+        with in_item(result):
             if refusal is not None:
                 raise refusal
-            check_answer(call.api.key, frame.byte_count)
-            shown = _describe(broker, call, kind, name)
+            check_answer(call.api.key, answer.byte_count)
             result.configs = [
-                _encode(request, one) for one in shown if not names or one.name in names
+                _encode(request, config)
+                for config in _describe(broker, call, kind, name)
+                if not names or config.name in names
             ]
-        except LogstoreError as error:
-            result.error_code, result.error_message = code_of(error), str(error)
-        frame.add(result)
-        yield
-    answer_items(call, frame)
+        answer.add(result)
+    return answer
 
 
-def _merge(
-    resources: Sequence[DescribeConfigsResource],
-) -> Slices[dict[tuple[int, str], set[str]]]:
-    """Names of configs by resource; an empty set asks for all of them."""
+async def _merge(
+    call: Call, resources: Sequence[DescribeConfigsResource]
+) -> dict[tuple[int, str], set[str]]:
+    """Returns names of configs by resource; an empty set asks for all of them."""
     merged: dict[tuple[int, str], set[str]] = {}
-    for number, resource in enumerate(resources, 1):
-        if number % SLICE_RESOURCES == 0:
-            yield
+    async for resource in call.each(resources):
         key = (resource.resource_type, resource.resource_name)
         names = resource.configuration_keys
         if not names:

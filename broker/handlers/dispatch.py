@@ -13,10 +13,11 @@ from functools import partial
 from broker.answers.services import Services
 from broker.answers.thread_work import run_in_thread
 from broker.handlers.api_versions import answer_unknown_version
-from broker.handlers.served_requests import HANDLERS, Handler
+from broker.handlers.served_requests import HANDLERS
 from broker.network.buffers import PRODUCE_KEY
 from broker.network.call import Call, guard
 from broker.network.connection import ClientConnection
+from broker.requests.table import Row
 from logstore.errors import Invalid, LogstoreError
 from logstore.wire.framing.apis import API_VERSIONS_KEY, APIS, decode_request_header
 from logstore.wire.framing.item_limit import ItemLimit
@@ -45,7 +46,7 @@ def dispatch(broker: Services, connection: ClientConnection, frame: memoryview) 
         connection.begin(call)
         answer_unknown_version(call)
         return
-    api, _, _, handle, items_max = handler
+    api, _, _, begin, items_max, _ = handler
     call = Call(connection, api, version, correlation_id, client_id)
     if key == PRODUCE_KEY:
         if len(frame) > FEW_ITEMS_BYTES:
@@ -63,7 +64,7 @@ def dispatch(broker: Services, connection: ClientConnection, frame: memoryview) 
         return
     connection.begin(call)
     try:
-        handle(broker, call, request)
+        begin(broker, call, request)
     except LogstoreError as error:
         call.fail(str(error))
     except Exception as error:  # noqa: BLE001 - logged, and ends one connection
@@ -81,7 +82,7 @@ def _begin_in_thread(
     broker: Services,
     connection: ClientConnection,
     call: Call,
-    handler: Handler,
+    handler: Row,
     frame: Buffer,
     at: int,
 ) -> None:
@@ -95,7 +96,7 @@ def _begin_in_thread(
 
 
 async def _decode_in_thread(
-    broker: Services, call: Call, handler: Handler, frame: Buffer, at: int, items_max: int
+    broker: Services, call: Call, handler: Row, frame: Buffer, at: int, items_max: int
 ) -> None:
     """Requests behind this one wait: they are to be handled in order."""
     connection = call.connection
@@ -109,5 +110,5 @@ async def _decode_in_thread(
         connection.resume_requests()
     if not connection.is_closed:
         began_s = broker.loop.time()
-        guard(call, partial(handler.handle, broker, call, request))
+        guard(call, partial(handler.begin, broker, call, request))
         broker.clients.note(call, broker.loop.time() - began_s)

@@ -12,6 +12,7 @@ from broker.answers.config_changes import apply_changes, check_changes
 from broker.answers.item_frames import ItemFrame
 from broker.answers.services import Services
 from broker.network.call import Call
+from broker.requests.encoding import items_of
 from logstore.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResourceResponse,
@@ -20,13 +21,10 @@ from logstore.wire.messages.incremental_alter_configs import (
 )
 
 
-def handle(broker: Services, call: Call, request: IncrementalAlterConfigsRequest) -> None:
-    broker.start(call, partial(_alter_all, broker, call, request), broker.changes)
-
-
-async def _alter_all(broker: Services, call: Call, request: IncrementalAlterConfigsRequest) -> None:
-    response = IncrementalAlterConfigsResponse(0)
-    answer = ItemFrame(call.correlation_id, call.api, call.version, response, "responses")
+async def incremental_alter_configs(
+    broker: Services, call: Call, request: IncrementalAlterConfigsRequest
+) -> ItemFrame:
+    answer = items_of(call, IncrementalAlterConfigsResponse(0), "responses")
     await alter_each(
         broker,
         call,
@@ -37,6 +35,7 @@ async def _alter_all(broker: Services, call: Call, request: IncrementalAlterConf
         answer=answer,
         result=AlterConfigsResourceResponse,
     )
+    return answer
 
 
 def _apply_of(broker: Services, configs: Sequence[AlterableConfig]) -> Apply:

@@ -7,11 +7,9 @@ of types asks for all types. Groups have no configs here.
 from collections.abc import Iterable
 
 from broker.answers.config_resources import LISTED_TYPES, ResourceType
-from broker.answers.nested_answers import answer_nested
+from broker.answers.error_codes import Refuse
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_config_resources import (
     ConfigResource,
@@ -19,30 +17,19 @@ from logstore.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-TOPICS_PER_SLICE = 1000
 
-
-def handle(broker: Services, call: Call, request: ListConfigResourcesRequest) -> None:
+async def list_config_resources(
+    broker: Services, call: Call, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
     known = LISTED_TYPES[call.version]
     types = dict.fromkeys(request.resource_types or known)
-    if not broker.allows(call, Operation.DESCRIBE_CONFIGS, *CLUSTER):
-        call.answer(ListConfigResourcesResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    elif not types.keys() <= known:
-        call.answer(ListConfigResourcesResponse(0, ErrorCode.UNSUPPORTED_VERSION))
-    else:
-        broker.turns.begin(call, _answer(broker, call, types))
-
-
-def _answer(broker: Services, call: Call, types: Iterable[int]) -> Slices[None]:
+    if not types.keys() <= known:
+        raise Refuse(ErrorCode.UNSUPPORTED_VERSION, f"no such types of resources: {[*types]}")
     resources: list[ConfigResource] = []
     for kind in types:
-        for number, name in enumerate(_names(broker, kind), 1):
+        async for name in call.each(_names(broker, kind)):
             resources.append(ConfigResource(name, kind))
-            if number % TOPICS_PER_SLICE == 0:
-                yield
-    yield from answer_nested(
-        call, ListConfigResourcesResponse(0, ErrorCode.NONE, resources), ("config_resources",)
-    )
+    return ListConfigResourcesResponse(0, ErrorCode.NONE, resources)
 
 
 def _names(broker: Services, kind: int) -> Iterable[str]:

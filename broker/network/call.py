@@ -5,18 +5,21 @@ requests, so a call that waits holds back those behind it (Kafka's clients rely 
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from broker.network.listeners import Listener
 from broker.network.referrals import Referrals
 from broker.network.software import Software
 from logstore.errors import LogstoreError
+from logstore.slices import Slices
 from logstore.wire.framing.apis import Api, encode_frame
 from logstore.wire.primitives import Buffer
 
 NO_ANSWER: Sequence[Buffer] = ()
 FETCH_KEY = 1
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +77,14 @@ class Requester(Protocol):
     def time_throttle_ms(self, call: "Call", /) -> int: ...
 
 
+class Sharing(Protocol):
+    """Turns on the event loop (`turns.Turns`)."""
+
+    def share(self, items: Iterable[T], call: "Call | None", /) -> AsyncIterator[T]: ...
+
+    async def finish(self, slices: Slices[T], call: "Call | None", /) -> T: ...
+
+
 class Call:
     __slots__ = (
         "api",
@@ -82,10 +93,16 @@ class Call:
         "client_id",
         "connection",
         "correlation_id",
+        "goes_on",
         "held",
         "throttle_ms",
+        "turns",
         "version",
     )
+
+    turns: Sharing
+    goes_on: bool
+    """Whether the work goes on when the connection is closed. Both are set for `each`, `finish`."""
 
     def __init__(
         self,
@@ -110,6 +127,18 @@ class Call:
     @property
     def principal(self) -> str:
         return self.connection.principal
+
+    def each(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """`async for item in call.each(items)`: others have their turn every few milliseconds.
+
+        Ends with `turns.ClientGone`, which no handler catches, when the connection is closed,
+        unless the work goes on all the same.
+        """
+        return self.turns.share(items, None if self.goes_on else self)
+
+    async def finish(self, slices: Slices[T]) -> T:
+        """The result of `slices`; the same as `each` for work that goes in slices."""
+        return await self.turns.finish(slices, None if self.goes_on else self)
 
     def answer(self, response: Any) -> None:
         """Encode and queue the response; does nothing when there is one already."""

@@ -2,8 +2,8 @@
 
     turns.begin(call, slices)           the first slice now; the rest after others had their turn
     turns.put(call, slices)             all of them after others had their turn
-    async for item in turns.share(items):   the same for a task that loops over items
-    result = await turns.finish(slices)     the same for a task that needs the result
+    async for item in turns.share(items):   the same for a coroutine that loops over items
+    result = await turns.finish(slices)     the same for a coroutine that needs the result
 
 Between two slices the loop polls its sockets and runs all that is ready: heartbeats, commits,
 other clients. One slice runs per pass of the loop, however many requests wait, and they take turns.
@@ -30,6 +30,10 @@ class StepTimes(Protocol):
     def note(self, call: Call, took_s: float, /) -> None:
         """A step of `call` held the event loop for so long."""
         ...
+
+
+class ClientGone(Exception):
+    """The connection of a request was closed while it waited for a turn."""
 
 
 class Turns:
@@ -63,17 +67,20 @@ class Turns:
         """As `begin`, with no slice now."""
         self._wait(lambda: self._advance_later(call, slices, in_order=False))
 
-    async def share(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """The items; waits for a turn where the ones before took a slice."""
+    async def share(self, items: Iterable[T], call: Call | None = None) -> AsyncIterator[T]:
+        """The items; waits for a turn where the ones before took a slice.
+
+        Raises `ClientGone` if the connection of `call` is closed after such a wait.
+        """
         end_s = self._now_s() + SLICE_S
         for item in items:
             if self._now_s() >= end_s:
-                await self._turn()
+                await self.turn(call)
                 end_s = self._now_s() + SLICE_S
             yield item
 
-    async def finish(self, slices: Slices[T]) -> T:
-        """The result of `slices`; waits for a turn after each slice."""
+    async def finish(self, slices: Slices[T], call: Call | None = None) -> T:
+        """The result of `slices`; waits for a turn after each slice. Raises as `share` does."""
         end_s = self._now_s() + SLICE_S
         while True:
             try:
@@ -82,7 +89,7 @@ class Turns:
                 result: T = end.value
                 return result
             if self._now_s() >= end_s:
-                await self._turn()
+                await self.turn(call)
                 end_s = self._now_s() + SLICE_S
 
     def _advance_later(self, call: Call, slices: Slices[None], *, in_order: bool) -> bool:
@@ -110,7 +117,8 @@ class Turns:
         guard(call, work)
         return has_more
 
-    async def _turn(self) -> None:
+    async def turn(self, call: Call | None = None) -> None:
+        """Wait until others had their turn. Raises as `share` does."""
         turn: asyncio.Future[None] = self._loop.create_future()
 
         def step() -> bool:
@@ -120,6 +128,8 @@ class Turns:
 
         self._wait(step)
         await turn
+        if call is not None and call.connection.is_closed:
+            raise ClientGone
 
     def _wait(self, step: Step) -> None:
         self._waiting.append(step)

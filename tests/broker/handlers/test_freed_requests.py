@@ -63,9 +63,9 @@ def test_a_request_has_no_items_left_when_it_is_answered(
 
     def handle(broker: Any, call: Call, decoded: Any) -> None:
         asked.append((decoded, len(getattr(decoded, field))))
-        handler.handle(broker, call, decoded)
+        handler.begin(broker, call, decoded)
 
-    monkeypatch.setitem(HANDLERS, key, handler._replace(handle=handle))
+    monkeypatch.setitem(HANDLERS, key, handler._replace(begin=handle))
     client.call(key, request, version)
 
     ((decoded, count),) = asked

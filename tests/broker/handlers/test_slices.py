@@ -8,7 +8,7 @@ import pytest
 
 from broker.answers.budgets import BUDGETS, Budget
 from broker.groups.decisions import deletion
-from broker.handlers import describe_configs, leave_group, offset_fetch, produce
+from broker.handlers import leave_group, offset_fetch, produce
 from broker.handlers.broker import CHANGES_MAX
 from broker.network import connection
 from broker.network.authorizer import AllowAll, Operation
@@ -279,7 +279,6 @@ def test_many_items_take_turns(
 ) -> None:
     monkeypatch.setattr(leave_group, "AT_ONCE", 1)
     monkeypatch.setattr(produce, "AT_ONCE", 1)
-    monkeypatch.setattr(describe_configs, "SLICE_RESOURCES", 1)
     key, version, request, items_of = CASES[name]
     ticks = count()
     loop = shared.broker.loop

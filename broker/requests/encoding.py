@@ -1,0 +1,51 @@
+"""The frame of an answer: at once where it is small, in parts where it has many items."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from broker.answers.item_frames import ItemFrame
+from broker.answers.nested_frames import SLICE_ITEMS, item_count, nested_frame
+from broker.network.call import Call
+from logstore.slices import Slices
+from logstore.wire.framing.apis import encode_frame
+from logstore.wire.primitives import Buffer
+
+_NO_ARRAYS: Sequence[str] = ()
+_ARRAYS: Mapping[int, Sequence[str]] = {
+    16: ("groups",),
+    30: ("results",),
+    31: ("filter_results",),
+    48: ("entries",),
+    49: ("entries", "entity"),
+    50: ("results",),
+    74: ("config_resources",),
+}
+"""By API key: the arrays of a response that may be long, one in the other."""
+
+
+def items_of(call: Call, response: Any, field: str) -> ItemFrame:
+    """Returns an answer to which items of the array `field` are added one by one, and counted.
+
+    A handler that returns it instead of a response holds their bytes alone.
+    """
+    return ItemFrame(call.correlation_id, call.api, call.version, response, field)
+
+
+def encode(call: Call, response: Any) -> Slices[Sequence[Buffer]]:
+    """Returns the frame of the answer to `call`, with its size. `response` is done with then.
+
+    Says in it how long the client is throttled, and counts its error codes. Raises `Invalid` for a
+    value that the version cannot carry.
+    """
+    if isinstance(response, ItemFrame):
+        call.say_throttle(response.response)
+        buffers = response.buffers()  # its items are encoded, and gone from the response
+        call.note_errors([response.response, *response.refused])
+        return buffers
+    call.say_throttle(response)
+    call.note_errors(response)
+    arrays = _ARRAYS.get(call.api.key, _NO_ARRAYS)
+    head = (call.correlation_id, call.api, call.version)
+    if not arrays or item_count(response, arrays, SLICE_ITEMS) <= SLICE_ITEMS:
+        return encode_frame(*head, response)
+    return (yield from nested_frame(*head, response, arrays))

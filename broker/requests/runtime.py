@@ -1,0 +1,151 @@
+"""Takes a decoded request its way: rights, fencing check, handler, encoding, answer, letting go.
+
+    way, handle → begin(broker, call, request)          one of these for each row of the table
+
+A handler returns its response, and knows none of that. Errors of logstore end the connection of the
+call alone, except `Refuse`, which is answered. Work on a closed connection ends at its next turn; a
+task, which may be about changes, goes on.
+"""
+
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from broker.answers.error_codes import Refuse
+from broker.answers.fence_check import check_not_sealed
+from broker.answers.services import Services
+from broker.network.authorizer import CLUSTER
+from broker.network.call import Call
+from broker.network.turns import ClientGone
+from broker.requests.encoding import encode
+from broker.requests.freeing import let_go
+from broker.requests.refusals import refused
+from broker.requests.steps import Steps
+from broker.requests.way import (
+    Begin,
+    ClusterRight,
+    Handler,
+    LeaseCheck,
+    Loop,
+    Order,
+    Plain,
+    Way,
+)
+from logstore.errors import Invalid, LogstoreError
+from logstore.wire.errors import ErrorCode
+
+
+def begin_by(way: Way, handle: Plain | Handler) -> Begin:
+    """Returns what begins a request that goes this way."""
+    served = _Served(way, handle)
+    return served.begin_plain if way.loop is Loop.PLAIN else served.begin
+
+
+class _Served:
+    def __init__(self, way: Way, handle: Any) -> None:
+        self._way = way
+        self._handle = handle
+        self._place = None if way.place is None else attrgetter(way.place.value)
+        self._is_leased = way.lease is not LeaseCheck.NONE
+
+    def begin_plain(self, broker: Services, call: Call, request: Any) -> None:
+        if self._is_leased and not broker.log.has_read_lease:
+            self.begin(broker, call, request)
+            return
+        try:
+            self._check_right(broker, call)
+            response = self._handle(broker, call, request)
+        except Refuse as refusal:
+            response = refused(call.api, refusal)
+        if response is not None:
+            call.answer(response)
+
+    def begin(self, broker: Services, call: Call, request: Any) -> None:
+        way = self._way
+        call.turns, call.goes_on = broker.turns, way.loop is Loop.TASK
+        steps = Steps(
+            self._serve(broker, call, request), partial(broker.clients.note, call), broker.loop.time
+        )
+        place = None
+        if way.loop is Loop.TASK:
+            place = None if self._place is None else self._place(broker)
+        elif self._is_leased and not broker.log.has_read_lease:
+            pass  # the fencing check waits for the registry
+        elif not steps.first():
+            return
+        if way.order is Order.KEPT:
+            call.connection.suspend_requests()
+        broker.start(call, partial(self._finish, call, steps), place)
+
+    async def _finish(self, call: Call, steps: Steps) -> None:
+        try:
+            await steps
+        finally:
+            if self._way.order is Order.KEPT:
+                call.connection.resume_requests()
+
+    async def _serve(self, broker: Services, call: Call, request: Any) -> None:
+        failure: LogstoreError | None = None
+        try:
+            await self._answer(broker, call, request)
+        except ClientGone:
+            pass
+        except LogstoreError as error:
+            failure = error
+        await broker.turns.finish(let_go(request))
+        if failure is not None:
+            raise failure
+
+    async def _answer(self, broker: Services, call: Call, request: Any) -> None:
+        if self._is_leased:
+            await _check_before(broker)
+        was_fenced = broker.log.fenced.is_set()
+        try:
+            self._check_right(broker, call)
+            response = await self._respond(broker, call, request)
+        except Refuse as refusal:
+            response = refused(call.api, refusal)
+        if response is None:  # it is answered later
+            return
+        try:
+            buffers = await call.finish(encode(call, response))
+        except Invalid as error:
+            raise Invalid(f"cannot answer: {error}") from error
+        if self._way.lease is LeaseCheck.AROUND and not was_fenced:
+            await _check_after(broker)
+        call.answer_bytes(buffers)
+
+    async def _respond(self, broker: Services, call: Call, request: Any) -> Any:
+        response = self._handle(broker, call, request)
+        return response if self._way.loop is Loop.PLAIN else await response
+
+    def _check_right(self, broker: Services, call: Call) -> None:
+        right = self._way.rights
+        if isinstance(right, ClusterRight) and not broker.allows(call, right.operation, *CLUSTER):
+            raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, right.refusal)
+
+
+async def _check_before(broker: Services) -> None:
+    """Without a read lease, raises what a fencing check finds (safety rule 9).
+
+    A broker that was fenced goes on: it finds that it leads and coordinates nothing.
+    """
+    if not broker.log.has_read_lease:
+        await broker.turns.turn()  # a time-out begins in a task alone
+        async with broker.store_reads:
+            error = await check_not_sealed(broker.log)
+        if error is not None and not broker.log.fenced.is_set():
+            raise error
+
+
+async def _check_after(broker: Services) -> None:
+    """The same if the lease ran out since; while it held, all that was read was right.
+
+    So it was if the broker was fenced before: it says that it leads nothing.
+    """
+    if not broker.log.has_read_lease:
+        await broker.turns.turn()
+        async with broker.store_reads:
+            error = await check_not_sealed(broker.log)
+        if error is not None:
+            raise error

@@ -1,0 +1,69 @@
+"""Takes a coroutine as far as it goes without waiting; the rest is a task. Its steps are measured.
+
+    steps = Steps(answering, note, loop.time)
+    if steps.first():               # it waits
+        loop.create_task(finish())  # which awaits `steps`
+
+A request that never waits costs no task.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from broker.requests.way import Answering
+
+Note = Callable[[float], None]
+"""A step held the event loop for so many seconds."""
+
+
+class Steps:
+    """A coroutine on its way; await it to go on to its end."""
+
+    def __init__(self, answering: Answering, note: Note, now_s: Callable[[], float]) -> None:
+        self._answering = answering
+        self._note = note
+        self._now_s = now_s
+        self._has_begun = False
+        self._wait: Any = None
+        """The coroutine waits for it: a future, or None for the next pass of the loop."""
+
+    def first(self) -> bool:
+        """Go until the first wait, in no task. Returns whether there is one.
+
+        The time that it takes is not noted: it is part of the step that called.
+        """
+        self._has_begun = True
+        try:
+            self._wait = self._answering.send(None)
+        except StopIteration:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._answering.close()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if not self._has_begun and not self._next(None):
+            return
+        while True:
+            error: BaseException | None = None
+            try:
+                yield self._wait
+            except BaseException as raised:  # noqa: BLE001 - the coroutine's to catch
+                error = raised
+            if not self._next(error):
+                return
+
+    def _next(self, error: BaseException | None) -> bool:
+        self._has_begun = True
+        began_s = self._now_s()
+        try:
+            if error is None:
+                self._wait = self._answering.send(None)
+            else:
+                self._wait = self._answering.throw(error)
+        except StopIteration:
+            return False
+        finally:
+            self._note(self._now_s() - began_s)
+        return True
