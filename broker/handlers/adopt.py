@@ -14,7 +14,6 @@ entry).
 """
 
 import asyncio
-from functools import partial
 
 from broker.answers.budgets import over_budget
 from broker.answers.fence_check import check_not_sealed
@@ -47,18 +46,14 @@ FINAL = (AdoptOutcome.INVALID, AdoptOutcome.UNKNOWN_TOPIC_ID)
 _Unknown = tuple[AdoptTopic, AdoptTopicResult]
 
 
-def handle(broker: Services, call: Call, request: AdoptRequest) -> None:
-    broker.start(call, partial(_adopt, broker, call, request), None)
-
-
-async def _adopt(broker: Services, call: Call, request: AdoptRequest) -> None:
+async def adopt(broker: Services, call: Call, request: AdoptRequest) -> AdoptResponse:
     response = AdoptResponse()
     placed: list[AdoptTarget] = []
     unknown: list[_Unknown] = []
     refusal = over_budget(call.api.key, sum(len(one.partitions) for one in request.topics))
     if refusal is not None:
         raise refusal
-    async for asked in broker.turns.share(request.topics):
+    async for asked in call.each(request.topics):
         result = AdoptTopicResult(asked.topic_id)
         response.topics.append(result)
         topic = broker.log.topics_by_id.get(asked.topic_id)
@@ -69,7 +64,7 @@ async def _adopt(broker: Services, call: Call, request: AdoptRequest) -> None:
     await _run(broker, call, request, placed, unknown)
     await _doubt(broker, response)
     broker.adopt_counts.note_answer(response.topics)
-    call.answer(response)
+    return response
 
 
 async def _place(
@@ -83,7 +78,7 @@ async def _place(
         _refuse_all(asked, result, AdoptOutcome.INVALID, f"only brokers write to {topic.name}")
         return []
     placed: dict[int, AdoptTarget] = {}
-    async for one in broker.turns.share(asked.partitions):
+    async for one in call.each(asked.partitions):
         leader, _ = find_leader(broker, topic, one.partition)
         if leader is None or one.leader_epoch not in (ANY_EPOCH, leader.leader_epoch):
             result.partitions.append(_result(one, AdoptOutcome.NOT_LEADER, "not led here"))

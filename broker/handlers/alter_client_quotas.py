@@ -14,7 +14,7 @@ from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from broker.requests.refusals import in_item
+from broker.requests.refusals import errors_in
 from logstore.errors import LogstoreError
 from logstore.formats.quota_row import QUOTAS_CHANGED, QuotaEntity, Values
 from logstore.protocol.quotas import Change, change_quotas
@@ -54,7 +54,7 @@ async def alter_client_quotas(
         result = results[parts] = ResponseEntryData(
             entity=[ResponseEntityData(kind, name) for kind, name in parts]
         )
-        with in_item(result):
+        with errors_in(result):
             if refusal is not None:
                 raise refusal
             entity = parse_entity(entry.entity)

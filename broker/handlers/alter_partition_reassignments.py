@@ -8,24 +8,21 @@ and ListPartitionReassignments shows it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import listed, log_change
 from broker.answers.error_codes import code_of
-from broker.answers.nested_answers import answer_nested
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import cancel, reassign
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
+from broker.requests.refusals import errors_in
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_row import TopicRow
 from logstore.protocol.replica_changes import Decide, Placement
 from logstore.protocol.topic_change import change_topic
-from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -36,17 +33,9 @@ from logstore.wire.messages.alter_partition_reassignments import (
 )
 
 
-def handle(broker: Services, call: Call, request: AlterPartitionReassignmentsRequest) -> None:
-    if not broker.allows(call, Operation.ALTER, *CLUSTER):
-        code, why = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to reassign partitions"
-        call.answer(AlterPartitionReassignmentsResponse(error_code=code, error_message=why))
-        return
-    broker.start(call, partial(_alter_all, broker, call, request), broker.changes)
-
-
-async def _alter_all(
+async def alter_partition_reassignments(
     broker: Services, call: Call, request: AlterPartitionReassignmentsRequest
-) -> None:
+) -> AlterPartitionReassignmentsResponse:
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change
     )
@@ -55,7 +44,7 @@ async def _alter_all(
     refusal = over_budget(call.api.key, sum(len(asked.partitions) for asked in request.topics))
     live = frozenset(broker.log.live_brokers())
     known = live | broker.log.brokers.keys()
-    async for asked, one in broker.turns.share(_partitions(request, answer)):
+    async for asked, one in call.each(_partitions(request, answer)):
         if one is None:
             continue
         result = ReassignablePartitionResponse(one.partition_index)
@@ -63,22 +52,19 @@ async def _alter_all(
         if refusal is not None:
             _set_error(result, refusal)
             continue
-        try:
+        with errors_in(result):
             topic = find_partition(broker, asked.name, one.partition_index)
-        except LogstoreError as error:
-            _set_error(result, error)
-        else:
             decide = _decision(one, request, known, live)
             wanted.append(PlacementChange(topic, one.partition_index, decide))
             results.append(result)
     if refusal is None:
-        await _lower_factors(broker, request)
+        await _lower_factors(broker, call, request)
     outcomes = await change_all(broker, wanted, request.timeout_ms / 1000)
     for result, outcome in zip(results, outcomes, strict=True):
         if isinstance(outcome, LogstoreError):
             _set_error(result, outcome)
     _log(call, wanted, outcomes)
-    await broker.turns.finish(answer_nested(call, answer, ("responses", "partitions")))
+    return answer
 
 
 def _log(
@@ -105,15 +91,17 @@ def _partitions(
             yield asked, one
 
 
-async def _lower_factors(broker: Services, request: AlterPartitionReassignmentsRequest) -> None:
+async def _lower_factors(
+    broker: Services, call: Call, request: AlterPartitionReassignmentsRequest
+) -> None:
     """Raises as the registry does: nothing has been reassigned then."""
     if not request.allow_replication_factor_change:
         return
     live = broker.log.live_brokers().keys()
-    async for asked in broker.turns.share(request.topics):
+    async for asked in call.each(request.topics):
         topic = broker.log.topics.get(asked.name)
         fewest = 0
-        async for one in broker.turns.share(asked.partitions):
+        async for one in call.each(asked.partitions):
             replicas = set(one.replicas or ())
             if replicas and replicas <= live:
                 fewest = min(fewest or len(replicas), len(replicas))

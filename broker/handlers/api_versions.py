@@ -42,23 +42,20 @@ def advertise(ranges: Iterable[tuple[int, int, int]]) -> None:
     ]
 
 
-def handle(broker: Services, call: Call, request: ApiVersionsRequest) -> None:
+def api_versions(broker: Services, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if call.version >= SOFTWARE_FROM:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.match(name) and _SOFTWARE.match(version)):
-            call.answer(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
-            return
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         call.connection.set_software(Software.of(name, version))
     level = broker.log.format_level
-    call.answer(
-        ApiVersionsResponse(
-            api_keys=_KEYS,
-            supported_features=[
-                SupportedFeatureKey(FORMAT_LEVEL, OLDEST_LEVEL, broker.log.me.level_max)
-            ],
-            finalized_features_epoch=level,
-            finalized_features=[FinalizedFeatureKey(FORMAT_LEVEL, level, level)],
-        )
+    return ApiVersionsResponse(
+        api_keys=_KEYS,
+        supported_features=[
+            SupportedFeatureKey(FORMAT_LEVEL, OLDEST_LEVEL, broker.log.me.level_max)
+        ],
+        finalized_features_epoch=level,
+        finalized_features=[FinalizedFeatureKey(FORMAT_LEVEL, level, level)],
     )
 
 

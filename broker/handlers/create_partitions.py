@@ -20,14 +20,14 @@ from broker.answers.creation import (
     check_same_length,
     make_placed,
 )
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.error_codes import Refuse
 from broker.answers.mutation_quota import MutationQuota
-from broker.answers.nested_answers import answer_nested
 from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from broker.requests.refusals import errors_in
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.protocol.topics import BadPartitionCount, UnknownTopic, check_partition_count
@@ -44,22 +44,20 @@ from logstore.wire.messages.create_partitions import (
 STRICT_FROM = 3
 
 
-def handle(broker: Services, call: Call, request: CreatePartitionsRequest) -> None:
-    broker.start(call, partial(_create_all, broker, call, request), broker.changes)
-
-
-async def _create_all(broker: Services, call: Call, request: CreatePartitionsRequest) -> None:
-    often = await broker.turns.finish(counted(topic.name for topic in request.topics))
+async def create_partitions(
+    broker: Services, call: Call, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    often = await call.finish(counted(topic.name for topic in request.topics))
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatePartitionsTopicResult] = {}
     quota = MutationQuota(broker, call, STRICT_FROM)
     counts = (clamp_partitions(one.count) for one in request.topics)
-    refusal = over_budget(call.api.key, await broker.turns.finish(summed(counts)))
-    async for asked in broker.turns.share(request.topics):
+    refusal = over_budget(call.api.key, await call.finish(summed(counts)))
+    async for asked in call.each(request.topics):
         if asked.name in results:
             continue
         result = results[asked.name] = CreatePartitionsTopicResult(asked.name)
-        try:
+        with errors_in(result):
             if refusal is not None:
                 raise refusal
             if often[asked.name] > 1:
@@ -80,11 +78,8 @@ async def _create_all(broker: Services, call: Call, request: CreatePartitionsReq
                 outcome = await begin_and_wait(broker, work, left_s)
                 if isinstance(outcome, LogstoreError):
                     raise outcome
-        except LogstoreError as error:
-            result.error_code, result.error_message = code_of(error), str(error)
     quota.end()
-    response = CreatePartitionsResponse(0, list(results.values()))
-    await broker.turns.finish(answer_nested(call, response, ("results",)))
+    return CreatePartitionsResponse(0, list(results.values()))
 
 
 def _find(broker: Services, call: Call, name: str) -> Topic:

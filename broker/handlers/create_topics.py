@@ -32,7 +32,6 @@ from broker.answers.creation import (
 )
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.mutation_quota import MutationQuota
-from broker.answers.nested_answers import answer_nested
 from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.answers.shown_configs import show_topic_configs
@@ -63,18 +62,16 @@ class _Layout(NamedTuple):
     assignments: Assignments
 
 
-def handle(broker: Services, call: Call, request: CreateTopicsRequest) -> None:
-    broker.start(call, partial(_create_all, broker, call, request), broker.changes)
-
-
-async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest) -> None:
-    often = await broker.turns.finish(counted(topic.name for topic in request.topics))
+async def create_topics(
+    broker: Services, call: Call, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    often = await call.finish(counted(topic.name for topic in request.topics))
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results: dict[str, CreatableTopicResult] = {}
     quota = MutationQuota(broker, call, STRICT_FROM)
-    count = await broker.turns.finish(summed(map(_partitions_of, request.topics)))
+    count = await call.finish(summed(map(_partitions_of, request.topics)))
     refusal = over_budget(call.api.key, count)
-    async for topic in broker.turns.share(request.topics):
+    async for topic in call.each(request.topics):
         if topic.name in results:
             continue
         try:
@@ -89,8 +86,7 @@ async def _create_all(broker: Services, call: Call, request: CreateTopicsRequest
                 topic.name, error_code=code_of(error), error_message=str(error), configs=[]
             )
     quota.end()
-    response = CreateTopicsResponse(0, list(results.values()))
-    await broker.turns.finish(answer_nested(call, response, ("topics", "configs")))
+    return CreateTopicsResponse(0, list(results.values()))
 
 
 def _partitions_of(asked: CreatableTopic) -> int:

@@ -7,7 +7,6 @@ answer that there is no such offset comes a fencing check: clients do not ask ag
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from broker.answers.budgets import over_budget
@@ -16,7 +15,6 @@ from broker.answers.creation import begin_and_wait
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import fence_check_of
 from broker.answers.log_starts import NewStart, raise_led
-from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS
 from broker.network.authorizer import Operation, ResourceKind
@@ -48,16 +46,14 @@ class _Wanted(NamedTuple):
     result: DeleteRecordsPartitionResult
 
 
-def handle(broker: Services, call: Call, request: DeleteRecordsRequest) -> None:
-    broker.start(call, partial(_delete_all, broker, call, request), broker.changes)
-
-
-async def _delete_all(broker: Services, call: Call, request: DeleteRecordsRequest) -> None:
+async def delete_records(
+    broker: Services, call: Call, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse:
     topics: list[DeleteRecordsTopicResult] = []
     wanted: list[_Wanted] = []
     doubtful: list[DeleteRecordsPartitionResult] = []
     refusal = over_budget(call.api.key, sum(len(asked.partitions) for asked in request.topics))
-    async for asked, one in broker.turns.share(_partitions(request, topics)):
+    async for asked, one in call.each(_partitions(request, topics)):
         if one is None:
             continue
         result = DeleteRecordsPartitionResult(one.partition_index, UNKNOWN)
@@ -83,8 +79,7 @@ async def _delete_all(broker: Services, call: Call, request: DeleteRecordsReques
             plan.result.low_watermark = plan.leader.log_start
         else:
             plan.result.error_code = code_of(failure)
-    response = DeleteRecordsResponse(0, topics)
-    await broker.turns.finish(answer_nested(call, response, ("topics", "partitions")))
+    return DeleteRecordsResponse(0, topics)
 
 
 def _partitions(

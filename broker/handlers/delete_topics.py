@@ -13,13 +13,13 @@ from functools import partial
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait, check_not_internal
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.error_codes import Refuse
 from broker.answers.mutation_quota import MutationQuota
-from broker.answers.nested_answers import answer_nested
 from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from broker.requests.refusals import errors_in
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
@@ -35,22 +35,18 @@ STRICT_FROM = 5
 STATES_FROM = 6
 
 
-def handle(broker: Services, call: Call, request: DeleteTopicsRequest) -> None:
-    broker.start(call, partial(_delete_all, broker, call, request), broker.changes)
-
-
-async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest) -> None:
-    often = await broker.turns.finish(
-        counted((one.name, one.topic_id) for one in _asked(call, request))
-    )
+async def delete_topics(
+    broker: Services, call: Call, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    often = await call.finish(counted((one.name, one.topic_id) for one in _asked(call, request)))
     deadline = broker.loop.time() + request.timeout_ms / 1000
     results = []
     quota = MutationQuota(broker, call, STRICT_FROM)
     refusal = over_budget(call.api.key, often.total())
-    async for one in broker.turns.share(_asked(call, request)):
+    async for one in call.each(_asked(call, request)):
         result = DeletableTopicResult(one.name, one.topic_id)
         results.append(result)
-        try:
+        with errors_in(result):
             if refusal is not None:
                 raise refusal
             if often[one.name, one.topic_id] > 1:
@@ -60,11 +56,8 @@ async def _delete_all(broker: Services, call: Call, request: DeleteTopicsRequest
             quota.take(topic.partition_count)
             left_s = max(0.0, deadline - broker.loop.time())
             await _delete(broker, call, topic, left_s)
-        except LogstoreError as error:
-            result.error_code, result.error_message = code_of(error), str(error)
     quota.end()
-    response = DeleteTopicsResponse(0, results)
-    await broker.turns.finish(answer_nested(call, response, ("responses",)))
+    return DeleteTopicsResponse(0, results)
 
 
 def _asked(call: Call, request: DeleteTopicsRequest) -> Iterable[DeleteTopicState]:

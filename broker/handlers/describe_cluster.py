@@ -19,10 +19,11 @@ BROKERS, CONTROLLERS = 1, 2
 """Endpoint types."""
 
 
-def handle(broker: Services, call: Call, request: DescribeClusterRequest) -> None:
+def describe_cluster(
+    broker: Services, call: Call, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
-        call.answer(_wrong_endpoint(request.endpoint_type))
-        return
+        return _wrong_endpoint(request.endpoint_type)
     live = broker.log.live_brokers()
     rows = {**broker.log.brokers, **live} if request.include_fenced_brokers else live
     listener = call.connection.listener
@@ -36,7 +37,7 @@ def handle(broker: Services, call: Call, request: DescribeClusterRequest) -> Non
         response.cluster_authorized_operations = broker.allowed_bits(
             call, CLUSTER_OPERATIONS, *CLUSTER
         )
-    call.answer(response)
+    return response
 
 
 def _wrong_endpoint(asked: int) -> DescribeClusterResponse:

@@ -24,7 +24,7 @@ from broker.answers.shown_configs import (
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.encoding import items_of
-from broker.requests.refusals import in_item
+from broker.requests.refusals import errors_in
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -44,7 +44,7 @@ async def describe_configs(
     refusal = over_budget(call.api.key, len(resources))
     async for (kind, name), names in call.each(resources.items()):
         result = DescribeConfigsResult(resource_type=kind, resource_name=name)
-        with in_item(result):
+        with errors_in(result):
             if refusal is not None:
                 raise refusal
             check_answer(call.api.key, answer.byte_count)

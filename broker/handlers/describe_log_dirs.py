@@ -6,13 +6,9 @@ no offsets and is on no way to another directory. How large the store is and how
 is not known (-1).
 """
 
-from functools import partial
-
 from broker.answers.error_codes import code_of
-from broker.answers.nested_answers import answer_nested
 from broker.answers.repeats import merge_topics
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
@@ -28,19 +24,14 @@ from logstore.wire.messages.describe_log_dirs import (
 )
 
 
-def handle(broker: Services, call: Call, request: DescribeLogDirsRequest) -> None:
-    if not broker.allows(call, Operation.DESCRIBE, *CLUSTER):
-        call.answer(DescribeLogDirsResponse(0, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    else:
-        broker.start(call, partial(_describe, broker, call, request), broker.sizes.turn)
-
-
-async def _describe(broker: Services, call: Call, request: DescribeLogDirsRequest) -> None:
+async def describe_log_dirs(
+    broker: Services, call: Call, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
     result = DescribeLogDirsResult(ErrorCode.NONE, broker.log.url)
     names: list[str] = []
     replicas: list[Readable] = []
-    asked = await broker.turns.finish(_asked(broker, request))
-    async for topic, number in broker.turns.share(asked):
+    asked = await call.finish(_asked(broker, request))
+    async for topic, number in call.each(asked):
         replica: Readable | None = topic.leaders.get(number) or topic.followers.get(number)
         if replica is not None:
             names.append(topic.name)
@@ -52,13 +43,12 @@ async def _describe(broker: Services, call: Call, request: DescribeLogDirsReques
     else:
         topics: dict[str, DescribeLogDirsTopic] = {}
         shown = zip(names, replicas, sizes, strict=True)
-        async for name, measured, size in broker.turns.share(shown):
+        async for name, measured, size in call.each(shown):
             topic_answer = topics.setdefault(name, DescribeLogDirsTopic(name))
             answer = DescribeLogDirsPartition(measured.partition, size)
             topic_answer.partitions.append(answer)
         result.topics = list(topics.values())
-    response = DescribeLogDirsResponse(0, ErrorCode.NONE, [result])
-    await broker.turns.finish(answer_nested(call, response, ("results", "topics", "partitions")))
+    return DescribeLogDirsResponse(0, ErrorCode.NONE, [result])
 
 
 def _asked(broker: Services, request: DescribeLogDirsRequest) -> Slices[list[tuple[Topic, int]]]:

@@ -4,7 +4,6 @@ Every broker answers, from what it has seen (`broker.answers.shown_quorum`). Whe
 controller it refuses with the code after which clients ask again.
 """
 
-from broker.answers.nested_answers import answer_nested
 from broker.answers.repeats import merge_topics
 from broker.answers.services import Services
 from broker.answers.shown_quorum import (
@@ -14,9 +13,7 @@ from broker.answers.shown_quorum import (
     ShownReplica,
     show_quorum,
 )
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -29,14 +26,12 @@ from logstore.wire.messages.describe_quorum import (
 )
 
 
-def handle(broker: Services, call: Call, request: DescribeQuorumRequest) -> None:
-    if not broker.allows(call, Operation.DESCRIBE, *CLUSTER):
-        code, why = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see the quorum"
-        call.answer(DescribeQuorumResponse(code, why))
-    elif not _is_about_metadata(request):
-        broker.turns.begin(call, _refuse_each(call, request))
-    else:
-        call.answer(_answer(broker))
+async def describe_quorum(
+    broker: Services, call: Call, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    if not _is_about_metadata(request):
+        return await _refuse_each(call, request)
+    return _describe(broker)
 
 
 def _is_about_metadata(request: DescribeQuorumRequest) -> bool:
@@ -45,26 +40,22 @@ def _is_about_metadata(request: DescribeQuorumRequest) -> bool:
     return [one.partition_index for one in request.topics[0].partitions[:2]] == [METADATA_PARTITION]
 
 
-def _refuse_each(call: Call, request: DescribeQuorumRequest) -> Slices[None]:
+async def _refuse_each(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     response = DescribeQuorumResponse()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     asked = (
         (one.topic_name, (p.partition_index for p in one.partitions)) for one in request.topics
     )
-    merged = yield from merge_topics(asked)
-    for name, numbers in merged.items():
+    merged = await call.finish(merge_topics(asked))
+    async for name, numbers in call.each(merged.items()):
         answer = ResponseTopicData(name)
         response.topics.append(answer)
-        yield
-        for number in numbers:
+        async for number in call.each(numbers):
             answer.partitions.append(ResponsePartitionData(number, unknown))
-            yield
-    yield from emptied(merged)
-    yield from emptied(request.topics)
-    yield from answer_nested(call, response, ("topics", "partitions"))
+    return response
 
 
-def _answer(broker: Services) -> DescribeQuorumResponse:
+def _describe(broker: Services) -> DescribeQuorumResponse:
     lease, log = broker.controller_lease, broker.log
     live = log.live_brokers()
     if lease is None or lease.owner not in live:

@@ -8,14 +8,13 @@ the two lists of eligible ones have nothing to add.
 from collections.abc import Iterator, Sequence
 from heapq import merge
 
-from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
 from broker.network.authorizer import TOPIC_OPERATIONS, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.partition_row import PartitionRow
-from logstore.slices import Slices, parts_of
+from logstore.slices import parts_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -27,23 +26,18 @@ from logstore.wire.messages.describe_topic_partitions import (
 )
 
 SORTED_AT_ONCE = 5000
-PATH = ("topics", "partitions")
 PAGE_PARTITIONS_MAX = 2000
 """Kafka's `max.request.partition.size.limit`."""
 
 
-def handle(broker: Services, call: Call, request: DescribeTopicPartitionsRequest) -> None:
-    broker.turns.begin(call, _answer(broker, call, request))
-
-
-def _answer(broker: Services, call: Call, request: DescribeTopicPartitionsRequest) -> Slices[None]:
+async def describe_topic_partitions(
+    broker: Services, call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     cursor, left = request.cursor, min(request.response_partition_limit, PAGE_PARTITIONS_MAX)
     if left < 1 or (cursor is not None and cursor.partition_index < 0):
-        yield from answer_nested(call, (yield from _refused(request)), PATH)
-        return
+        return await _refused(call, request)
     response = DescribeTopicPartitionsResponse()
-    for name in (yield from _names(broker, call, request)):
-        yield
+    async for name in call.each(await _names(broker, call, request)):
         if left <= 0:
             response.next_cursor = ResponseCursor(name, 0)
             break
@@ -58,39 +52,35 @@ def _answer(broker: Services, call: Call, request: DescribeTopicPartitionsReques
         if first + len(page) < topic.partition_count:
             response.next_cursor = ResponseCursor(name, first + len(page))
             break
-    yield from answer_nested(call, response, PATH)
-
-
-def _refused(
-    request: DescribeTopicPartitionsRequest,
-) -> Slices[DescribeTopicPartitionsResponse]:
-    """The answer has no error of its own: every topic says it."""
-    response = DescribeTopicPartitionsResponse()
-    for asked in request.topics:
-        response.topics.append(
-            DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, asked.name)
-        )
-        yield
     return response
 
 
-def _names(
+async def _refused(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """The answer has no error of its own: every topic says it."""
+    response = DescribeTopicPartitionsResponse()
+    async for asked in call.each(request.topics):
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, asked.name)
+        )
+    return response
+
+
+async def _names(
     broker: Services, call: Call, request: DescribeTopicPartitionsRequest
-) -> Slices[Iterator[str]]:
-    """In order, from the cursor on."""
+) -> Iterator[str]:
+    """Returns the names asked for in order, from the cursor on."""
     start = "" if request.cursor is None else request.cursor.topic_name
     names: dict[str, None] = {}
     is_all = not request.topics
-    for name in list(broker.log.topics) if is_all else [asked.name for asked in request.topics]:
+    asked = list(broker.log.topics) if is_all else [topic.name for topic in request.topics]
+    async for name in call.each(asked):
         if name >= start and (
             not is_all or broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ):
             names[name] = None
-        yield
-    runs: list[list[str]] = []
-    for part in parts_of(list(names), SORTED_AT_ONCE):
-        runs.append(sorted(part))
-        yield
+    runs = [sorted(part) async for part in call.each(parts_of(list(names), SORTED_AT_ONCE))]
     return merge(*runs)
 
 

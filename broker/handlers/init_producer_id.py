@@ -13,12 +13,13 @@ from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-def handle(broker: Services, call: Call, request: InitProducerIdRequest) -> None:
+def init_producer_id(
+    broker: Services, call: Call, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
     code = _refusal(broker, call, request)
     if code:
-        call.answer(InitProducerIdResponse(0, code, -1, -1))
-    else:
-        call.answer(InitProducerIdResponse(0, 0, broker.log.new_producer_id(), 0))
+        return InitProducerIdResponse(0, code, -1, -1)
+    return InitProducerIdResponse(0, 0, broker.log.new_producer_id(), 0)
 
 
 def _refusal(broker: Services, call: Call, request: InitProducerIdRequest) -> ErrorCode:

@@ -7,11 +7,9 @@ is done, the replicas are those from before and those to come.
 from collections.abc import Iterable
 
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.partition_row import PartitionRow
-from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -20,13 +18,11 @@ from logstore.wire.messages.list_partition_reassignments import (
 )
 
 
-def handle(broker: Services, call: Call, request: ListPartitionReassignmentsRequest) -> None:
-    if not broker.allows(call, Operation.DESCRIBE, *CLUSTER):
-        code, why = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see reassignments"
-        call.answer(ListPartitionReassignmentsResponse(error_code=code, error_message=why))
-        return
+async def list_partition_reassignments(
+    broker: Services, call: Call, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
     topics = []
-    for topic, numbers in _asked(broker, request):
+    async for topic, numbers in call.each(_asked(broker, request)):
         ongoing = [
             _describe(number, topic.rows[number])
             for number in numbers
@@ -34,7 +30,7 @@ def handle(broker: Services, call: Call, request: ListPartitionReassignmentsRequ
         ]
         if ongoing:
             topics.append(OngoingTopicReassignment(topic.name, ongoing))
-    call.answer(ListPartitionReassignmentsResponse(topics=topics))
+    return ListPartitionReassignmentsResponse(topics=topics)
 
 
 def _asked(

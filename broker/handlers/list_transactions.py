@@ -6,11 +6,9 @@ Not done: transactions. `transactional_id_pattern` (version 2) is not compiled, 
 none is not refused: nothing could match it.
 """
 
-from broker.answers.nested_answers import answer_nested
 from broker.answers.repeats import counted
 from broker.answers.services import Services
 from broker.network.call import Call
-from logstore.slices import Slices
 from logstore.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -30,14 +28,9 @@ STATES = frozenset(
 )
 
 
-def handle(broker: Services, call: Call, request: ListTransactionsRequest) -> None:
-    broker.turns.begin(call, _answer(call, request))
-
-
-def _answer(call: Call, request: ListTransactionsRequest) -> Slices[None]:
-    often = yield from counted(request.state_filters)
-    unknown = [one for one in often if one not in STATES]
-    yield
-    yield from answer_nested(
-        call, ListTransactionsResponse(unknown_state_filters=unknown), ("unknown_state_filters",)
-    )
+async def list_transactions(
+    broker: Services, call: Call, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    often = await call.finish(counted(request.state_filters))
+    unknown = [state async for state in call.each(often) if state not in STATES]
+    return ListTransactionsResponse(unknown_state_filters=unknown)

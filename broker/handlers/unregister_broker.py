@@ -4,14 +4,11 @@ A live broker is refused: its row would be there again with its next start. One 
 chain the controller has not taken over yet gets the code after which clients ask again.
 """
 
-from functools import partial
-
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.error_codes import Refuse
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from logstore.errors import LogstoreError
+from broker.requests.refusals import errors_in
 from logstore.protocol.broker_removal import BrokerNotOver, remove_broker
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.unregister_broker import (
@@ -20,28 +17,23 @@ from logstore.wire.messages.unregister_broker import (
 )
 
 
-def handle(broker: Services, call: Call, request: UnregisterBrokerRequest) -> None:
-    broker.start(call, partial(_unregister, broker, call, request.broker_id), broker.changes)
-
-
-async def _unregister(broker: Services, call: Call, number: int) -> None:
+async def unregister_broker(
+    broker: Services, call: Call, request: UnregisterBrokerRequest
+) -> UnregisterBrokerResponse:
+    number = request.broker_id
     response = UnregisterBrokerResponse()
-    try:
+    with errors_in(response):
         await _check(broker, call, number)
         await broker.log.runner.run(remove_broker(number))
         log_change(call, "broker unregistered: broker=%d", number)
-    except LogstoreError as error:
-        response.error_code, response.error_message = code_of(error), str(error)
-    call.answer(response)
+    return response
 
 
 async def _check(broker: Services, call: Call, number: int) -> None:
-    if not broker.allows(call, Operation.ALTER, *CLUSTER):
-        raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to unregister brokers")
     if number in broker.log.live_brokers():
         raise Refuse(
             ErrorCode.INVALID_REQUEST, f"the broker is alive: broker={number}; stop it first"
         )
-    async for topic in broker.turns.share(list(broker.log.topics.values())):
+    async for topic in call.each(list(broker.log.topics.values())):
         if any(row.broker == number for row in topic.rows):
             raise BrokerNotOver(f"it still leads partitions: broker={number} topic={topic.name}")

@@ -8,16 +8,15 @@ Not done: `timeout_ms`. Given up by its client, the raise goes on, and may be as
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.error_codes import Refuse
 from broker.answers.feature_updates import FORMAT_LEVEL, Levels, Update, UpgradeType, plan_updates
 from broker.answers.services import Services
-from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
-from logstore.errors import LogstoreError, Refused
+from broker.requests.refusals import errors_in
+from logstore.errors import Refused
 from logstore.formats.levels import OLDEST_LEVEL
 from logstore.protocol.upgrade import (
     BrokersHinder,
@@ -42,32 +41,25 @@ DONE = "NONE"
 """The message of an item without an error, as Kafka writes it."""
 
 
-def handle(broker: Services, call: Call, request: UpdateFeaturesRequest) -> None:
-    broker.start(call, partial(_update, broker, call, request), broker.changes)
-
-
-async def _update(broker: Services, call: Call, request: UpdateFeaturesRequest) -> None:
+async def update_features(
+    broker: Services, call: Call, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse:
     response = UpdateFeaturesResponse()
-    try:
-        updates = _updates(broker, call, request)
-        await _change(broker, call, updates, is_check=request.validate_only)
+    with errors_in(response):
+        updates = _updates(call, request)
+        try:
+            await _change(broker, call, updates, is_check=request.validate_only)
+        except BrokersHinder as hindered:
+            raise Refuse(ErrorCode.INVALID_UPDATE_VERSION, str(hindered)) from hindered
+        except Refused as refused:
+            raise Refuse(ErrorCode.FEATURE_UPDATE_FAILED, str(refused)) from refused
         if call.version < NO_RESULTS_FROM:
             response.results = [UpdatableFeatureResult(one.feature, 0, DONE) for one in updates]
-    except BrokersHinder as hindered:
-        response.error_code = ErrorCode.INVALID_UPDATE_VERSION
-        response.error_message = str(hindered)
-    except Refused as refused:
-        response.error_code = ErrorCode.FEATURE_UPDATE_FAILED
-        response.error_message = str(refused)
-    except LogstoreError as error:
-        response.error_code, response.error_message = code_of(error), str(error)
-    call.answer(response)
+    return response
 
 
-def _updates(broker: Services, call: Call, request: UpdateFeaturesRequest) -> list[Update]:
+def _updates(call: Call, request: UpdateFeaturesRequest) -> list[Update]:
     """Raises `Refuse`."""
-    if not broker.allows(call, Operation.ALTER, *CLUSTER):
-        raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to change features")
     if refusal := over_budget(call.api.key, len(request.feature_updates)):
         raise refusal
     return [

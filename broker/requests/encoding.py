@@ -13,12 +13,24 @@ from logstore.wire.primitives import Buffer
 _NO_ARRAYS: Sequence[str] = ()
 _ARRAYS: Mapping[int, Sequence[str]] = {
     16: ("groups",),
+    19: ("topics", "configs"),
+    20: ("responses",),
+    21: ("topics", "partitions"),
     30: ("results",),
     31: ("filter_results",),
+    34: ("results", "partitions"),
+    35: ("results", "topics", "partitions"),
+    37: ("results",),
+    43: ("replica_election_results", "partition_result"),
+    45: ("responses", "partitions"),
+    46: ("topics", "partitions"),
     48: ("entries",),
     49: ("entries", "entity"),
     50: ("results",),
+    55: ("topics", "partitions"),
+    66: ("unknown_state_filters",),
     74: ("config_resources",),
+    75: ("topics", "partitions"),
 }
 """By API key: the arrays of a response that may be long, one in the other."""
 

@@ -10,16 +10,16 @@ from logstore.wire.framing.apis import Api
 
 
 class Failing(Protocol):
-    """An item of an answer that has an error code and its text."""
+    """An answer, or an item of one, that has an error code and its text."""
 
     error_code: int
     error_message: str | None
 
 
-class in_item:  # noqa: N801 - reads as the statement that it is
-    """An error of logstore within becomes the code and the text of an item.
+class errors_in:  # noqa: N801 - reads as the statement that it is
+    """An error of logstore within becomes the code and the text of an answer, or of an item.
 
-    with in_item(result):
+    with errors_in(result):
         check_topic_name(name)
     """
 

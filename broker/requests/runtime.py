@@ -7,6 +7,7 @@ call alone, except `Refuse`, which is answered. Work on a closed connection ends
 task, which may be about changes, goes on.
 """
 
+import asyncio
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -69,6 +70,8 @@ class _Served:
         place = None
         if way.loop is Loop.TASK:
             place = None if self._place is None else self._place(broker)
+        elif asyncio.current_task() is not None:
+            pass  # that of the decoding: a time-out that began in it would not end this request
         elif self._is_leased and not broker.log.has_read_lease:
             pass  # the fencing check waits for the registry
         elif not steps.first():
@@ -131,7 +134,7 @@ async def _check_before(broker: Services) -> None:
     A broker that was fenced goes on: it finds that it leads and coordinates nothing.
     """
     if not broker.log.has_read_lease:
-        await broker.turns.turn()  # a time-out begins in a task alone
+        await _enter_task(broker)
         async with broker.store_reads:
             error = await check_not_sealed(broker.log)
         if error is not None and not broker.log.fenced.is_set():
@@ -144,8 +147,14 @@ async def _check_after(broker: Services) -> None:
     So it was if the broker was fenced before: it says that it leads nothing.
     """
     if not broker.log.has_read_lease:
-        await broker.turns.turn()
+        await _enter_task(broker)
         async with broker.store_reads:
             error = await check_not_sealed(broker.log)
         if error is not None:
             raise error
+
+
+async def _enter_task(broker: Services) -> None:
+    """A time-out begins in a task alone, and so does what comes after a first wait."""
+    if asyncio.current_task() is None:
+        await broker.turns.turn()
