@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from broker.answers.item_frames import ItemFrame
 from broker.answers.nested_frames import SLICE_ITEMS, item_count, nested_frame
 from broker.network.call import Call
 from logstore.slices import Slices
@@ -18,10 +17,3 @@ def answer_nested(call: Call, response: Any, path: Sequence[str]) -> Slices[None
     call.note_errors(response)
     head = (call.correlation_id, call.api, call.version)
     call.answer_bytes((yield from nested_frame(*head, response, path)))
-
-
-def answer_items(call: Call, frame: ItemFrame) -> None:
-    call.say_throttle(frame.response)
-    buffers = frame.buffers()  # without its items in the response
-    call.note_errors([frame.response, *frame.refused])
-    call.answer_bytes(buffers)

@@ -9,6 +9,7 @@ Everything between two awaits is one step, so decisions never interleave. An ans
 state waits until every append before it is committed; refusals do not.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -272,6 +273,17 @@ class Coordinator:
             done(ErrorCode.NOT_COORDINATOR)
         else:
             self._promises.when_committed(self._journal.last_seq, done)
+
+    def safe(self) -> "asyncio.Future[ErrorCode]":
+        """NONE once all that was appended so far is committed, or the error to answer."""
+        safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def done(code: ErrorCode) -> None:
+            if not safe.done():  # its client may be gone
+                safe.set_result(code)
+
+        self.when_safe(done)
+        return safe
 
     # Time
 

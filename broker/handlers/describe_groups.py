@@ -5,15 +5,14 @@ A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUN
 
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse
-from broker.answers.group_requests import answer_read, coordinator_for, when_leased
+from broker.answers.group_requests import coordinator_for
 from broker.answers.item_frames import ItemFrame
-from broker.answers.nested_answers import answer_items
 from broker.answers.repeats import without_repeats
 from broker.answers.services import Services
 from broker.groups.decisions.describe import DEAD, describe
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
-from logstore.slices import Slices
+from broker.requests.encoding import items_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_groups import (
     DescribedGroup,
@@ -29,21 +28,13 @@ GROUP_OPERATIONS = (
 )
 
 
-def handle(broker: Services, call: Call, request: DescribeGroupsRequest) -> None:
-    def begin() -> None:
-        broker.turns.begin(call, _answer(broker, call, request))
-
-    when_leased(broker, call, begin)
-
-
-def _answer(broker: Services, call: Call, request: DescribeGroupsRequest) -> Slices[None]:
-    frame = ItemFrame(
-        call.correlation_id, call.api, call.version, DescribeGroupsResponse(0), "groups"
-    )
-    was_fenced = broker.log.fenced.is_set()
-    for group_id in without_repeats(request.groups):
+async def describe_groups(
+    broker: Services, call: Call, request: DescribeGroupsRequest
+) -> ItemFrame:
+    answer = items_of(call, DescribeGroupsResponse(0), "groups")
+    async for group_id in call.each(without_repeats(request.groups)):
         try:
-            check_answer(call.api.key, frame.byte_count)
+            check_answer(call.api.key, answer.byte_count)
             group = _describe(broker, call, group_id)
         except Refuse as refusal:
             group = DescribedGroup(refusal.code, str(refusal), group_id)
@@ -51,9 +42,8 @@ def _answer(broker: Services, call: Call, request: DescribeGroupsRequest) -> Sli
             group.authorized_operations = broker.allowed_bits(
                 call, GROUP_OPERATIONS, ResourceKind.GROUP, group_id
             )
-        frame.add(group)
-        yield
-    answer_read(broker, call, lambda: answer_items(call, frame), was_fenced=was_fenced)
+        answer.add(group)
+    return answer
 
 
 def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:

@@ -4,15 +4,12 @@ There are no coordinators of transactions yet, nor of share groups: COORDINATOR_
 which clients ask again until their own timeout.
 """
 
-from functools import partial
-
 from broker.answers.group_coordinators import find_group, has_offsets_topic
 from broker.answers.item_frames import ItemFrame
-from broker.answers.nested_answers import answer_items
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
-from logstore.slices import Slices
+from broker.requests.encoding import items_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.find_coordinator import (
     Coordinator,
@@ -28,44 +25,25 @@ CREATION_TIMEOUT_S = 5.0
 _MESSAGE = "transactions and share groups are not supported by this version"
 
 
-def handle(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
+async def find_coordinator(
+    broker: Services, call: Call, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | ItemFrame:
     if request.key_type == GROUP and not has_offsets_topic(broker):
+        # The first group there is waits for the topic: sooner done than to be asked again.
         broker.groups.create_topic()
-        broker.start(call, partial(_wait_then_answer, broker, call, request), None)
-    elif broker.leader_settling.is_settled():
-        broker.turns.begin(call, _answer(broker, call, request))
-    else:
-        broker.start(call, partial(_answer_settled, broker, call, request), None)
-
-
-async def _answer_settled(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
-    """A coordinator that has just died is not named (`broker.answers.leader_settling`)."""
-    await broker.leader_settling.wait()
-    await broker.turns.finish(_answer(broker, call, request))
-
-
-async def _wait_then_answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> None:
-    """The first group there is waits for the topic: sooner done than to be asked again."""
-    await broker.topic_watch.until(lambda: has_offsets_topic(broker), CREATION_TIMEOUT_S)
-    await broker.turns.finish(_answer(broker, call, request))
-
-
-def _answer(broker: Services, call: Call, request: FindCoordinatorRequest) -> Slices[None]:
+        await broker.topic_watch.until(lambda: has_offsets_topic(broker), CREATION_TIMEOUT_S)
+    elif not broker.leader_settling.is_settled():
+        # A coordinator that has just died is not named (`broker.answers.leader_settling`).
+        await broker.leader_settling.wait()
     if call.version < BATCHED_FROM:
         one = _find(broker, call, request.key_type, request.key)
-        call.answer(
-            FindCoordinatorResponse(
-                0, one.error_code, one.error_message, one.node_id, one.host, one.port
-            )
+        return FindCoordinatorResponse(
+            0, one.error_code, one.error_message, one.node_id, one.host, one.port
         )
-        return
-    frame = ItemFrame(
-        call.correlation_id, call.api, call.version, FindCoordinatorResponse(0), "coordinators"
-    )
-    for key in request.coordinator_keys or ():
-        frame.add(_find(broker, call, request.key_type, key))
-        yield
-    answer_items(call, frame)
+    answer = items_of(call, FindCoordinatorResponse(0), "coordinators")
+    async for key in call.each(request.coordinator_keys or ()):
+        answer.add(_find(broker, call, request.key_type, key))
+    return answer
 
 
 def _find(broker: Services, call: Call, key_type: int, key: str) -> Coordinator:

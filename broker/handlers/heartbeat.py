@@ -3,9 +3,7 @@
 REBALANCE_IN_PROGRESS sends it back to JoinGroup.
 """
 
-from functools import partial
-
-from broker.answers.group_requests import coordinator_for, when_leased
+from broker.answers.group_requests import coordinator_for
 from broker.answers.services import Services
 from broker.network.authorizer import Operation
 from broker.network.call import Call
@@ -13,18 +11,13 @@ from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(broker: Services, call: Call, request: HeartbeatRequest) -> None:
-    when_leased(broker, call, partial(_handle, broker, call, request))
-
-
-def _handle(broker: Services, call: Call, request: HeartbeatRequest) -> None:
+def heartbeat(broker: Services, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     coordinator = coordinator_for(broker, call, request.group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
         # While the group is loaded its members' time does not run.
         is_loading = coordinator is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        call.answer(HeartbeatResponse(0, ErrorCode.NONE if is_loading else coordinator))
-        return
+        return HeartbeatResponse(0, ErrorCode.NONE if is_loading else coordinator)
     code = coordinator.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
-    call.answer(HeartbeatResponse(0, code))
+    return HeartbeatResponse(0, code)

@@ -23,12 +23,12 @@ NULL_PROTOCOL_FROM = 7
 SKIPS_FROM = 9
 
 
-def handle(broker: Services, call: Call, request: JoinGroupRequest) -> None:
+def join_group(broker: Services, call: Call, request: JoinGroupRequest) -> JoinGroupResponse | None:
+    """Returns None where the group answers, through its `HeldCall`."""
     group_id, version = request.group_id, call.version
     coordinator = coordinator_for(broker, call, group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
-        call.answer(_respond(version, Joined(coordinator, request.member_id)))
-        return
+        return _respond(version, Joined(coordinator, request.member_id))
     session_ms, rebalance_ms = request.session_timeout_ms, request.rebalance_timeout_ms
     ask = JoinAsk(
         token=HeldCall(
@@ -53,6 +53,7 @@ def handle(broker: Services, call: Call, request: JoinGroupRequest) -> None:
         can_skip_assignment=version >= SKIPS_FROM,
     )
     coordinator.join(group_id, ask)
+    return None
 
 
 def _respond(version: int, answer: Joined) -> JoinGroupResponse:

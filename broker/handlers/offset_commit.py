@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from broker.answers.client_changes import listed, log_change
 from broker.answers.group_requests import coordinator_for
-from broker.answers.nested_answers import answer_nested
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import Committer, OffsetCommit
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
-from logstore.slices import Slices, parts_of
+from logstore.slices import parts_of
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -39,40 +38,32 @@ class _PendingOffset(NamedTuple):
     answer: OffsetCommitResponsePartition
 
 
-def handle(broker: Services, call: Call, request: OffsetCommitRequest) -> None:
-    broker.turns.begin(call, _commit(broker, call, request), in_order=True)
-
-
-def _commit(broker: Services, call: Call, request: OffsetCommitRequest) -> Slices[None]:
+async def offset_commit(
+    broker: Services, call: Call, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
     coordinator = _coordinator(broker, call, request)
     if isinstance(coordinator, ErrorCode):
-        yield from _refuse_all(call, request, coordinator)
-        return
+        return await _refused(call, request, coordinator)
     response, wanted = OffsetCommitResponse(), list[_PendingOffset]()
-    for topic in request.topics or ():
-        response.topics.append((yield from _check_topic(broker, call, topic, wanted)))
+    async for topic in call.each(request.topics or ()):
+        response.topics.append(await _check_topic(broker, call, topic, wanted))
     committed_count, code = 0, ErrorCode.NONE
     set_back: list[OffsetCommit] = []
-    for part in parts_of(wanted, AT_ONCE):
+    async for part in call.each(parts_of(wanted, AT_ONCE)):
         code = code or _commit_some(broker, call, request, coordinator, part, set_back)
         if code:
             for one in part:
                 one.answer.error_code = code
         else:
             committed_count += len(part)
-        yield
-    if code and not committed_count:
-        yield from _refuse_all(call, request, code)
-        return
-
-    def done(code: ErrorCode) -> None:
-        if code:
-            broker.turns.begin(call, _refuse_all(call, request, code))
-        else:
-            _log_reset(call, request.group_id, set_back)
-            broker.turns.begin(call, _answer(call, response))
-
-    coordinator.when_safe(done)
+    if not code or committed_count:
+        committed = coordinator.safe()
+        call.let_later_begin()
+        code = await committed
+    if code:
+        return await _refused(call, request, code)
+    _log_reset(call, request.group_id, set_back)
+    return response
 
 
 def _coordinator(
@@ -123,10 +114,10 @@ def _log_reset(call: Call, group_id: str, set_back: Sequence[OffsetCommit]) -> N
         log_change(call, text, group_id, name, listed(offsets))
 
 
-def _check_topic(
+async def _check_topic(
     broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[_PendingOffset]
-) -> Slices[OffsetCommitResponseTopic]:
-    """The answer if all goes well; offsets that may be committed are added to `wanted`."""
+) -> OffsetCommitResponseTopic:
+    """Returns the answer if all goes well; offsets that may be committed are added to `wanted`."""
     partitions: list[OffsetCommitResponsePartition] = []
     by_id, log = call.version >= TOPIC_IDS_FROM, broker.log
     topic = log.topics_by_id.get(asked.topic_id) if by_id else log.topics.get(asked.name)
@@ -135,7 +126,7 @@ def _check_topic(
     count = 0 if topic is None else topic.partition_count
     is_allowed = is_nameless or broker.allows(call, Operation.READ, ResourceKind.TOPIC, name)
     bytes_max = broker.groups.offset_metadata_bytes_max
-    for one in asked.partitions or ():
+    async for one in call.each(asked.partitions or ()):
         metadata = one.committed_metadata or ""
         answer = OffsetCommitResponsePartition(one.partition_index)
         partitions.append(answer)
@@ -152,22 +143,17 @@ def _check_topic(
             epoch = one.committed_leader_epoch
             offset = OffsetCommit(place, topic.topic_id, one.committed_offset, epoch, metadata)
             wanted.append(_PendingOffset(offset, answer))
-        yield
-    yield
     return OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions)
 
 
-def _refuse_all(call: Call, request: OffsetCommitRequest, code: ErrorCode) -> Slices[None]:
+async def _refused(
+    call: Call, request: OffsetCommitRequest, code: ErrorCode
+) -> OffsetCommitResponse:
     response = OffsetCommitResponse()
-    for topic in request.topics or ():
-        partitions: list[OffsetCommitResponsePartition] = []
-        for one in topic.partitions or ():
-            partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
-            yield
+    async for topic in call.each(request.topics or ()):
+        partitions = [
+            OffsetCommitResponsePartition(one.partition_index, code)
+            async for one in call.each(topic.partitions or ())
+        ]
         response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        yield
-    yield from _answer(call, response)
-
-
-def _answer(call: Call, response: OffsetCommitResponse) -> Slices[None]:
-    yield from answer_nested(call, response, ("topics", "partitions"))
+    return response

@@ -9,13 +9,12 @@ partition.
 Not done: transactions, so no offset is ever unstable and `require_stable` changes nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+import asyncio
+from collections.abc import Iterator, Mapping
 
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse
-from broker.answers.group_requests import answer_read, coordinator_for, when_leased
-from broker.answers.nested_frames import nested_frame
+from broker.answers.group_requests import coordinator_for
 from broker.answers.repeats import AskedTopics, Topics, merge_groups
 from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
@@ -24,7 +23,6 @@ from broker.groups.decisions.offsets import find
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
-from logstore.slices import Slices, emptied
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -40,25 +38,59 @@ from logstore.wire.primitives import ZERO_UUID
 GROUPS_FROM, TOPIC_IDS_FROM = 8, 10
 GROUP_ERROR_FROM = 2
 NOTHING = -1
-SLICE_PARTITIONS = 500
-SLICE_OFFSETS = 2_000
 PARTITION_BYTES = 24
 """Of an answer, without the metadata of the committed offset."""
 
 
-def handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
-    when_leased(broker, call, partial(_handle, broker, call, request))
+async def offset_fetch(
+    broker: Services, call: Call, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    """Answers with the offsets known now, once all of them are committed.
+
+    Later ones are left out: they may never be committed, and a consumer that had gone on from there
+    would see the offset go back.
+    """
+    asked = await call.finish(merge_groups(_asked(call, request)))
+    groups: list[OffsetFetchResponseGroup] = []
+    pending: list[asyncio.Future[ErrorCode] | ErrorCode] = []
+    byte_count = 0
+    async for group_id, topics in call.each(asked):
+        group = OffsetFetchResponseGroup(group_id, [])
+        groups.append(group)
+        coordinator = _coordinator(broker, call, group_id, byte_count)
+        if isinstance(coordinator, ErrorCode):
+            pending.append(coordinator)
+            continue
+        group.topics, size = await _topics(broker, call, coordinator, group_id, topics)
+        byte_count += size
+        now = _coordinator(broker, call, group_id)
+        if now is coordinator:
+            pending.append(coordinator.safe())
+        elif isinstance(now, ErrorCode):
+            pending.append(now)
+        else:  # it moved between slices
+            pending.append(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    for group, (_, topics), outcome in zip(groups, asked, pending, strict=True):
+        group.error_code = outcome if isinstance(outcome, ErrorCode) else await outcome
+        if group.error_code:
+            group.topics = await _failed(call, topics)
+    if call.version < GROUPS_FROM:
+        return await _old(call, groups[0])
+    return OffsetFetchResponse(0, groups=groups)
 
 
-def _handle(broker: Services, call: Call, request: OffsetFetchRequest) -> None:
-    broker.turns.begin(call, _find_all(broker, call, request))
-
-
-def _find_all(broker: Services, call: Call, request: OffsetFetchRequest) -> Slices[None]:
-    merged = yield from merge_groups(_asked(call, request))
-    yield from emptied(request.groups)
-    yield from emptied(request.topics)
-    yield from _OffsetFetch(broker, call, merged).find_all()
+def _coordinator(
+    broker: Services, call: Call, group_id: str, byte_count: int = 0
+) -> Coordinator | ErrorCode:
+    """The group's coordinator; a refusal if the answer has too many bytes already."""
+    coordinator = coordinator_for(broker, call, group_id, Operation.DESCRIBE, may_be_nameless=True)
+    if isinstance(coordinator, ErrorCode):
+        return coordinator
+    try:
+        check_answer(call.api.key, byte_count)
+    except Refuse as refusal:
+        return refusal.code
+    return coordinator
 
 
 def _asked(call: Call, request: OffsetFetchRequest) -> Iterator[tuple[str, AskedTopics]]:
@@ -85,127 +117,24 @@ def _asked(call: Call, request: OffsetFetchRequest) -> Iterator[tuple[str, Asked
         )
 
 
-class _OffsetFetch:
-    """Answers once every group asked for has answered."""
-
-    def __init__(self, broker: Services, call: Call, asked: list[tuple[str, Topics]]) -> None:
-        self._broker = broker
-        self._call = call
-        self._asked = asked
-        self._groups: list[OffsetFetchResponseGroup | None] = [None] * len(asked)
-        self._missing_count = len(asked)
-        self._byte_count = 0
-        self._was_fenced = broker.log.fenced.is_set()
-
-    def find_all(self) -> Slices[None]:
-        if not self._asked:
-            self._answer()
-        for number, (group_id, _) in enumerate(self._asked):
-            coordinator = coordinator_for(
-                self._broker, self._call, group_id, Operation.DESCRIBE, may_be_nameless=True
-            )
-            if not isinstance(coordinator, ErrorCode):
-                try:
-                    check_answer(self._call.api.key, self._byte_count)
-                except Refuse as refusal:
-                    coordinator = refusal.code
-            if isinstance(coordinator, ErrorCode):
-                self._put(number, OffsetFetchResponseGroup(group_id, [], coordinator))
-            else:
-                filler = yield from self._filler(number, coordinator)
-                now = coordinator_for(
-                    self._broker, self._call, group_id, Operation.DESCRIBE, may_be_nameless=True
-                )
-                if now is coordinator:
-                    coordinator.when_safe(filler)
-                else:  # it moved between slices
-                    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                    filler(now if isinstance(now, ErrorCode) else loading)
-            yield
-
-    def _filler(self, number: int, coordinator: Coordinator) -> Slices[Callable[[ErrorCode], None]]:
-        """Answers with the offsets known now, once all of them are committed.
-
-        Later ones are left out: they may never be committed, and a consumer that had gone on from
-        there would see the offset go back.
-        """
-        group_id, topics = self._asked[number]
-        known, byte_count = yield from _topics(
-            self._broker, self._call, coordinator, group_id, topics
-        )
-        self._byte_count += byte_count
-
-        def done(code: ErrorCode) -> None:
-            self._put(number, OffsetFetchResponseGroup(group_id, [] if code else known, code))
-
-        return done
-
-    def _put(self, number: int, group: OffsetFetchResponseGroup) -> None:
-        self._groups[number] = group
-        self._missing_count -= 1
-        if not self._missing_count:
-            self._answer()
-
-    def _answer(self) -> None:
-        self._broker.turns.begin(self._call, self._encode())
-
-    def _encode(self) -> Slices[None]:
-        call = self._call
-        groups = [group for group in self._groups if group is not None]
-        for number, (group, (_, topics)) in enumerate(zip(groups, self._asked, strict=True), 1):
-            if group.error_code:
-                group.topics = yield from _failed(topics)
-            if number % SLICE_PARTITIONS == 0:
-                yield
-        if call.version < GROUPS_FROM:
-            response = yield from _old(call.version, groups[0])
-            path: tuple[str, ...] = ("topics", "partitions")
-        else:
-            response = OffsetFetchResponse(0, groups=groups)
-            path = ("groups", "topics", "partitions")
-        call.say_throttle(response)
-        call.note_errors(response)
-        head = (call.correlation_id, call.api, call.version)
-        buffers = yield from nested_frame(*head, response, path)
-        self._leave(lambda: call.answer_bytes(buffers))
-        yield from self._free()
-
-    def _free(self) -> Slices[None]:
-        freed = zip(self._groups, self._asked, strict=True)
-        for number, (group, (_, topics)) in enumerate(freed, 1):
-            yield from emptied(None if group is None else group.topics)
-            yield from emptied(topics)
-            if number % SLICE_PARTITIONS == 0:
-                yield
-        yield from emptied(self._groups)
-        yield from emptied(self._asked)
-
-    def _leave(self, answer: Callable[[], None]) -> None:
-        answer_read(self._broker, self._call, answer, was_fenced=self._was_fenced)
-
-
-def _topics(
+async def _topics(
     broker: Services, call: Call, coordinator: Coordinator, group_id: str, topics: Topics
-) -> Slices[tuple[list[OffsetFetchResponseTopics], int]]:
-    """And how many bytes they have, about.
+) -> tuple[list[OffsetFetchResponseTopics], int]:
+    """Returns offsets by topic, and how many bytes they have, about.
 
     The group may change between slices, so each offset is one that it had at some moment.
     """
     group, log = coordinator.states.get(group_id), broker.log
     if topics is None:
-        by_name = yield from _all_of(group, log.topics)
+        by_name = await _all_of(call, group, log.topics)
         topics = [
             (name, sorted(partitions))
             for name, partitions in sorted(by_name.items())
             if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ]
     answers: list[OffsetFetchResponseTopics] = []
-    count = byte_count = 0
-    for key, partitions in topics:
-        count += 1 + len(partitions)
-        if count > SLICE_PARTITIONS:
-            count = 0
-            yield
+    byte_count = 0
+    async for key, partitions in call.each(topics):
         topic = log.topics_by_id.get(key) if isinstance(key, bytes) else log.topics.get(key)
         name = topic.name if topic is not None else "" if isinstance(key, bytes) else key
         topic_id = ZERO_UUID if topic is None else topic.topic_id
@@ -217,7 +146,7 @@ def _topics(
             lines = [_nothing(partition, code) for partition in partitions]
         else:
             lines = []
-            for partition in partitions:
+            async for partition in call.each(partitions):
                 committed = find(group, (name, partition), None if topic is None else topic_id)
                 if committed is None:
                     lines.append(_nothing(partition, ErrorCode.NONE))
@@ -232,18 +161,18 @@ def _topics(
     return answers, byte_count
 
 
-def _all_of(group: Group | None, topics: Mapping[str, Topic]) -> Slices[dict[str, list[int]]]:
+async def _all_of(
+    call: Call, group: Group | None, topics: Mapping[str, Topic]
+) -> dict[str, list[int]]:
     """Returns partitions by topic name, without those of topics that are deleted or were then.
 
     A list that names them makes tools fail for the whole group.
     """
     by_name: dict[str, list[int]] = {}
-    for number, place in enumerate(() if group is None else list(group.offsets), 1):
+    async for place in call.each(() if group is None else list(group.offsets)):
         topic = topics.get(place[0])
         if topic is not None and find(group, place, topic.topic_id) is not None:
             by_name.setdefault(place[0], []).append(place[1])
-        if number % SLICE_OFFSETS == 0:
-            yield
     return by_name
 
 
@@ -251,26 +180,21 @@ def _nothing(partition: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(partition, NOTHING, NOTHING, "", code)
 
 
-def _failed(topics: Topics) -> Slices[list[OffsetFetchResponseTopics]]:
+async def _failed(call: Call, topics: Topics) -> list[OffsetFetchResponseTopics]:
     """A group with an error is answered with the error alone."""
     answers: list[OffsetFetchResponseTopics] = []
-    count = 0
-    for key, partitions in topics or ():
-        count += 1 + len(partitions)
-        if count > SLICE_PARTITIONS:
-            count = 0
-            yield
+    async for key, partitions in call.each(topics or ()):
         lines = [_nothing(partition, ErrorCode.NONE) for partition in partitions]
         name, topic_id = ("", key) if isinstance(key, bytes) else (key, ZERO_UUID)
         answers.append(OffsetFetchResponseTopics(name, topic_id, lines))
     return answers
 
 
-def _old(version: int, group: OffsetFetchResponseGroup) -> Slices[OffsetFetchResponse]:
+async def _old(call: Call, group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
     """One group, in the form before version 8."""
-    in_partitions = group.error_code if version < GROUP_ERROR_FROM else 0
+    in_partitions = group.error_code if call.version < GROUP_ERROR_FROM else 0
     topics: list[OffsetFetchResponseTopic] = []
-    for topic in group.topics or ():
+    async for topic in call.each(group.topics or ()):
         lines = [
             OffsetFetchResponsePartition(
                 one.partition_index,
@@ -282,5 +206,4 @@ def _old(version: int, group: OffsetFetchResponseGroup) -> Slices[OffsetFetchRes
             for one in topic.partitions or ()
         ]
         topics.append(OffsetFetchResponseTopic(topic.name, lines))
-        yield
     return OffsetFetchResponse(0, topics, group.error_code)

@@ -13,14 +13,14 @@ from broker.handlers.create_acls import create_acls
 from broker.handlers.create_partitions import create_partitions
 from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_acls import delete_acls
-from broker.handlers.delete_groups import handle as delete_groups
+from broker.handlers.delete_groups import delete_groups
 from broker.handlers.delete_records import delete_records
 from broker.handlers.delete_topics import delete_topics
 from broker.handlers.describe_acls import describe_acls
 from broker.handlers.describe_client_quotas import describe_client_quotas
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
-from broker.handlers.describe_groups import handle as describe_groups
+from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from broker.handlers.describe_producers import handle as describe_producers
 from broker.handlers.describe_quorum import describe_quorum
@@ -28,25 +28,25 @@ from broker.handlers.describe_topic_partitions import describe_topic_partitions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
 from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.fetch import handle as fetch
-from broker.handlers.find_coordinator import handle as find_coordinator
-from broker.handlers.heartbeat import handle as heartbeat
+from broker.handlers.find_coordinator import find_coordinator
+from broker.handlers.heartbeat import heartbeat
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.init_producer_id import init_producer_id
-from broker.handlers.join_group import handle as join_group
-from broker.handlers.leave_group import handle as leave_group
+from broker.handlers.join_group import join_group
+from broker.handlers.leave_group import leave_group
 from broker.handlers.list_config_resources import list_config_resources
-from broker.handlers.list_groups import handle as list_groups
+from broker.handlers.list_groups import list_groups
 from broker.handlers.list_offsets import handle as list_offsets
 from broker.handlers.list_partition_reassignments import list_partition_reassignments
 from broker.handlers.list_transactions import list_transactions
 from broker.handlers.metadata import handle as metadata
-from broker.handlers.offset_commit import handle as offset_commit
-from broker.handlers.offset_delete import handle as offset_delete
-from broker.handlers.offset_fetch import handle as offset_fetch
+from broker.handlers.offset_commit import offset_commit
+from broker.handlers.offset_delete import offset_delete
+from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_epoch
 from broker.handlers.produce import handle as produce
 from broker.handlers.read_feed import read_feed
-from broker.handlers.sync_group import handle as sync_group
+from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
 from broker.handlers.update_features import update_features
 from broker.network.authorizer import Operation
@@ -74,15 +74,15 @@ HANDLERS: dict[int, Row] = dict(
         by_itself(1, fetch),
         by_itself(2, list_offsets),
         by_itself(3, metadata),
-        by_itself(8, offset_commit),
-        by_itself(9, offset_fetch),
-        by_itself(10, find_coordinator),
-        by_itself(11, join_group),
-        by_itself(12, heartbeat),
-        by_itself(13, leave_group),
-        by_itself(14, sync_group),
-        by_itself(15, describe_groups),
-        by_itself(16, list_groups),
+        coroutine(8, offset_commit, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
+        coroutine(9, offset_fetch, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
+        coroutine(10, find_coordinator, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
+        plain(11, join_group, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
+        plain(12, heartbeat, By.RESOURCE, Order.FREE, LeaseCheck.BEFORE),
+        coroutine(13, leave_group, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
+        plain(14, sync_group, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
+        coroutine(15, describe_groups, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
+        coroutine(16, list_groups, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
         plain(18, api_versions, By.NOTHING, Order.FREE, LeaseCheck.NONE),
         task(19, create_topics, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
         task(20, delete_topics, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
@@ -97,7 +97,7 @@ HANDLERS: dict[int, Row] = dict(
         coroutine(34, alter_replica_log_dirs, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         task(35, describe_log_dirs, _DESCRIBE_LOG_DIRS, Order.FREE, LeaseCheck.NONE, Place.SIZES),
         task(37, create_partitions, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
-        by_itself(42, delete_groups),
+        coroutine(42, delete_groups, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
         task(43, elect_leaders, _ELECT_LEADERS, Order.FREE, LeaseCheck.NONE, None),
         task(
             44, incremental_alter_configs, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES
@@ -108,7 +108,7 @@ HANDLERS: dict[int, Row] = dict(
         coroutine(
             46, list_partition_reassignments, _LIST_REASSIGNMENTS, Order.FREE, LeaseCheck.NONE
         ),
-        by_itself(47, offset_delete),
+        coroutine(47, offset_delete, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
         coroutine(48, describe_client_quotas, _DESCRIBE_QUOTAS, Order.FREE, LeaseCheck.NONE),
         task(49, alter_client_quotas, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
         coroutine(

@@ -14,18 +14,17 @@ PROTOCOL_FROM = 5
 """From this version on a member names the protocol that it got from JoinGroup."""
 
 
-def handle(broker: Services, call: Call, request: SyncGroupRequest) -> None:
+def sync_group(broker: Services, call: Call, request: SyncGroupRequest) -> SyncGroupResponse | None:
+    """Returns None where the group answers, through its `HeldCall`."""
     group_id = request.group_id
     if call.version >= PROTOCOL_FROM and not (request.protocol_type and request.protocol_name):
-        call.answer(_respond(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
-        return
+        return _respond(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     coordinator = coordinator_for(broker, call, group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
         # Until it is loaded no member has a generation here: joining again is as good, and sooner.
         is_loading = coordinator is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         code = ErrorCode.REBALANCE_IN_PROGRESS if is_loading else coordinator
-        call.answer(_respond(Synced(code)))
-        return
+        return _respond(Synced(code))
     ask = SyncAsk(
         token=HeldCall(call, coordinator, group_id, _respond, Synced),
         member_id=request.member_id,
@@ -36,6 +35,7 @@ def handle(broker: Services, call: Call, request: SyncGroupRequest) -> None:
         assignments={a.member_id: bytes(a.assignment) for a in request.assignments or ()},
     )
     coordinator.sync(group_id, ask)
+    return None
 
 
 def _respond(answer: Synced) -> SyncGroupResponse:

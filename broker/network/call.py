@@ -78,11 +78,11 @@ class Requester(Protocol):
 
 
 class Sharing(Protocol):
-    """Turns on the event loop (`turns.Turns`)."""
+    """Turns on the event loop (`turns.Slicing`)."""
 
-    def share(self, items: Iterable[T], call: "Call | None", /) -> AsyncIterator[T]: ...
+    def each(self, items: Iterable[T], /) -> AsyncIterator[T]: ...
 
-    async def finish(self, slices: Slices[T], call: "Call | None", /) -> T: ...
+    async def finish(self, slices: Slices[T], /) -> T: ...
 
 
 class Call:
@@ -93,16 +93,15 @@ class Call:
         "client_id",
         "connection",
         "correlation_id",
-        "goes_on",
         "held",
+        "keeps_order",
+        "slicing",
         "throttle_ms",
-        "turns",
         "version",
     )
 
-    turns: Sharing
-    goes_on: bool
-    """Whether the work goes on when the connection is closed. Both are set for `each`, `finish`."""
+    slicing: Sharing
+    """Set for handlers that are coroutines."""
 
     def __init__(
         self,
@@ -121,6 +120,8 @@ class Call:
         self.buffers: Sequence[Buffer] | None = None
         """The answer's frame; None while there is none."""
         self.held: PendingAnswer | None = None
+        self.keeps_order = False
+        """Whether later requests of its connection wait for it."""
         self.throttle_ms: int | None = None
         """How long its connection is not read once it is answered; None: not decided yet."""
 
@@ -134,11 +135,20 @@ class Call:
         Ends with `turns.ClientGone`, which no handler catches, when the connection is closed,
         unless the work goes on all the same.
         """
-        return self.turns.share(items, None if self.goes_on else self)
+        return self.slicing.each(items)
 
     async def finish(self, slices: Slices[T]) -> T:
         """The result of `slices`; the same as `each` for work that goes in slices."""
-        return await self.turns.finish(slices, None if self.goes_on else self)
+        return await self.slicing.finish(slices)
+
+    def let_later_begin(self) -> None:
+        """Later requests of the connection, which wait for this one, have nothing to wait for now.
+
+        For handlers that have changed what they change, and wait for it to be committed.
+        """
+        if self.keeps_order:
+            self.keeps_order = False
+            self.connection.resume_requests()
 
     def answer(self, response: Any) -> None:
         """Encode and queue the response; does nothing when there is one already."""

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Protocol, TypeVar
 
-from broker.network.call import Call, guard
+from broker.network.call import Call, Requester, guard
 from logstore.slices import Slices
 
 SLICE_S = 0.004
@@ -45,7 +45,8 @@ class Turns:
     ) -> None:
         """`now_s` measures slices; None: the loop's clock."""
         self._loop = loop
-        self._now_s = now_s or loop.time
+        self.now_s = now_s or loop.time
+        """Measures slices."""
         self._times = times
         self._waiting: deque[Step] = deque()
         self._is_due = False
@@ -67,35 +68,18 @@ class Turns:
         """As `begin`, with no slice now."""
         self._wait(lambda: self._advance_later(call, slices, in_order=False))
 
-    async def share(self, items: Iterable[T], call: Call | None = None) -> AsyncIterator[T]:
-        """The items; waits for a turn where the ones before took a slice.
+    def share(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """The items; waits for a turn where the ones before took a slice."""
+        return Slicing(self, None).each(items)
 
-        Raises `ClientGone` if the connection of `call` is closed after such a wait.
-        """
-        end_s = self._now_s() + SLICE_S
-        for item in items:
-            if self._now_s() >= end_s:
-                await self.turn(call)
-                end_s = self._now_s() + SLICE_S
-            yield item
-
-    async def finish(self, slices: Slices[T], call: Call | None = None) -> T:
-        """The result of `slices`; waits for a turn after each slice. Raises as `share` does."""
-        end_s = self._now_s() + SLICE_S
-        while True:
-            try:
-                next(slices)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if self._now_s() >= end_s:
-                await self.turn(call)
-                end_s = self._now_s() + SLICE_S
+    async def finish(self, slices: Slices[T]) -> T:
+        """The result of `slices`; waits for a turn after each slice."""
+        return await Slicing(self, None).finish(slices)
 
     def _advance_later(self, call: Call, slices: Slices[None], *, in_order: bool) -> bool:
-        began_s = self._now_s()
+        began_s = self.now_s()
         has_more = self._advance(call, slices)
-        self._times.note(call, self._now_s() - began_s)
+        self._times.note(call, self.now_s() - began_s)
         if in_order and not has_more:
             call.connection.resume_requests()
         return has_more
@@ -108,17 +92,17 @@ class Turns:
 
         def work() -> None:
             nonlocal has_more
-            end_s = self._now_s() + SLICE_S
+            end_s = self.now_s() + SLICE_S
             for _ in slices:
-                if self._now_s() >= end_s:
+                if self.now_s() >= end_s:
                     has_more = True
                     return
 
         guard(call, work)
         return has_more
 
-    async def turn(self, call: Call | None = None) -> None:
-        """Wait until others had their turn. Raises as `share` does."""
+    async def turn(self) -> None:
+        """Wait until others had their turn."""
         turn: asyncio.Future[None] = self._loop.create_future()
 
         def step() -> bool:
@@ -128,8 +112,6 @@ class Turns:
 
         self._wait(step)
         await turn
-        if call is not None and call.connection.is_closed:
-            raise ClientGone
 
     def _wait(self, step: Step) -> None:
         self._waiting.append(step)
@@ -147,3 +129,43 @@ class Turns:
         if step():
             self._waiting.append(step)
         self._schedule()
+
+
+class Slicing:
+    """The slices of one piece of work, over all its loops and all that it finishes.
+
+    With a `connection`, it ends by `ClientGone` at its next turn once that is closed.
+    """
+
+    __slots__ = ("_connection", "_end_s", "_turns")
+
+    def __init__(self, turns: Turns, connection: Requester | None) -> None:
+        self._turns = turns
+        self._connection = connection
+        self._end_s = turns.now_s() + SLICE_S
+
+    async def each(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """The items; waits for a turn where a slice is over."""
+        now_s = self._turns.now_s
+        for item in items:
+            if now_s() >= self._end_s:
+                await self._turn()
+            yield item
+
+    async def finish(self, slices: Slices[T]) -> T:
+        """The result of `slices`; waits for a turn where a slice is over."""
+        now_s = self._turns.now_s
+        while True:
+            try:
+                next(slices)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if now_s() >= self._end_s:
+                await self._turn()
+
+    async def _turn(self) -> None:
+        await self._turns.turn()
+        if self._connection is not None and self._connection.is_closed:
+            raise ClientGone
+        self._end_s = self._turns.now_s() + SLICE_S

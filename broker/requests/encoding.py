@@ -12,6 +12,8 @@ from logstore.wire.primitives import Buffer
 
 _NO_ARRAYS: Sequence[str] = ()
 _ARRAYS: Mapping[int, Sequence[str]] = {
+    8: ("topics", "partitions"),
+    13: ("members",),
     16: ("groups",),
     19: ("topics", "configs"),
     20: ("responses",),
@@ -21,9 +23,11 @@ _ARRAYS: Mapping[int, Sequence[str]] = {
     34: ("results", "partitions"),
     35: ("results", "topics", "partitions"),
     37: ("results",),
+    42: ("results",),
     43: ("replica_election_results", "partition_result"),
     45: ("responses", "partitions"),
     46: ("topics", "partitions"),
+    47: ("topics", "partitions"),
     48: ("entries",),
     49: ("entries", "entity"),
     50: ("results",),
@@ -57,6 +61,10 @@ def encode(call: Call, response: Any) -> Slices[Sequence[Buffer]]:
     call.say_throttle(response)
     call.note_errors(response)
     arrays = _ARRAYS.get(call.api.key, _NO_ARRAYS)
+    if call.api.key == 9:
+        arrays = (
+            ("topics", "partitions") if call.version < 8 else ("groups", "topics", "partitions")
+        )
     head = (call.correlation_id, call.api, call.version)
     if not arrays or item_count(response, arrays, SLICE_ITEMS) <= SLICE_ITEMS:
         return encode_frame(*head, response)

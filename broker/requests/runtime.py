@@ -17,7 +17,7 @@ from broker.answers.fence_check import check_not_sealed
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER
 from broker.network.call import Call
-from broker.network.turns import ClientGone
+from broker.network.turns import ClientGone, Slicing
 from broker.requests.encoding import encode
 from broker.requests.freeing import let_go
 from broker.requests.refusals import refused
@@ -63,7 +63,9 @@ class _Served:
 
     def begin(self, broker: Services, call: Call, request: Any) -> None:
         way = self._way
-        call.turns, call.goes_on = broker.turns, way.loop is Loop.TASK
+        # A change that has begun goes on when its client is gone.
+        call.slicing = Slicing(broker.turns, None if way.loop is Loop.TASK else call.connection)
+        call.keeps_order = way.order is Order.KEPT
         steps = Steps(
             self._serve(broker, call, request), partial(broker.clients.note, call), broker.loop.time
         )
@@ -76,7 +78,7 @@ class _Served:
             pass  # the fencing check waits for the registry
         elif not steps.first():
             return
-        if way.order is Order.KEPT:
+        if call.keeps_order:
             call.connection.suspend_requests()
         broker.start(call, partial(self._finish, call, steps), place)
 
@@ -84,8 +86,7 @@ class _Served:
         try:
             await steps
         finally:
-            if self._way.order is Order.KEPT:
-                call.connection.resume_requests()
+            call.let_later_begin()
 
     async def _serve(self, broker: Services, call: Call, request: Any) -> None:
         failure: LogstoreError | None = None

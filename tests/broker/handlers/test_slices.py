@@ -8,7 +8,7 @@ import pytest
 
 from broker.answers.budgets import BUDGETS, Budget
 from broker.groups.decisions import deletion
-from broker.handlers import leave_group, offset_fetch, produce
+from broker.handlers import leave_group, produce
 from broker.handlers.broker import CHANGES_MAX
 from broker.network import connection
 from broker.network.authorizer import AllowAll, Operation
@@ -294,10 +294,7 @@ def test_many_items_take_turns(
     assert turns.taken_count >= steps * len(NAMES) // ITEMS_A_SLICE // 2
 
 
-def test_a_group_that_is_refused_is_answered_in_slices(
-    client: Connection, shared: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(offset_fetch, "SLICE_PARTITIONS", 1)
+def test_a_group_that_is_refused_is_answered_in_slices(client: Connection, shared: Running) -> None:
     ticks, loop = count(), shared.broker.loop
     turns = Turns(loop, shared.broker.clients.holds, lambda: next(ticks) * SLICE_S / ITEMS_A_SLICE)
     request = OffsetFetchRequest("g", [OffsetFetchRequestTopic(name, [0]) for name in NAMES])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from broker.answers.error_codes import Refuse
+from broker.answers.thread_work import run_in_thread
+from broker.handlers import dispatch
 from broker.handlers.served_requests import HANDLERS
 from broker.network.authorizer import Operation
 from broker.network.call import Call
@@ -117,6 +119,30 @@ def test_a_handler_goes_on_in_a_task_after_its_first_wait(
     assert isinstance(served.seen[1], asyncio.Task)
 
 
+def test_a_large_request_has_a_task_of_its_own(
+    client: Connection, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the decoding ends when the handler has begun, and takes its time-outs along."""
+    monkeypatch.setattr(dispatch, "AT_ONCE_BYTES_MAX", 8)
+    decodings: list[Any] = []
+
+    async def noted(broker: Any, call: Call, work: Any) -> Any:
+        decodings.append(asyncio.current_task())
+        return await run_in_thread(broker, call, work)
+
+    monkeypatch.setattr("broker.handlers.dispatch.run_in_thread", noted)
+
+    async def answer(broker: Any, call: Call, request: Any) -> Answer:
+        served.seen.append(asyncio.current_task())
+        return Answer()
+
+    served.coroutine(answer)
+    ask(client)
+
+    assert decodings != [None]
+    assert served.seen[0] not in (None, *decodings)
+
+
 @pytest.mark.parametrize(("order", "begun"), [(Order.FREE, 2), (Order.KEPT, 1)])
 def test_a_request_waits_for_the_one_before_where_their_order_is_kept(
     running: Running,
@@ -136,6 +162,26 @@ def test_a_request_waits_for_the_one_before_where_their_order_is_kept(
     running.wait_until(lambda: len(served.seen) >= begun)
 
     assert running.do(lambda: len(served.seen)) == begun
+    running.do(gate.set)
+    for _ in range(2):
+        client.read_frame()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_handler_that_waits_for_a_commit_alone_lets_later_requests_begin(
+    running: Running, client: Connection, served: Served, gate: asyncio.Event, waits: bool
+) -> None:
+    async def answer(broker: Any, call: Call, request: Any) -> Answer:
+        served.seen.append("begun")
+        if waits:
+            await broker.turns.turn()
+        call.let_later_begin()
+        await gate.wait()
+        return Answer()
+
+    served.coroutine(answer, order=Order.KEPT)
+    send(client, 2)
+    running.wait_until(lambda: len(served.seen) == 2)
     running.do(gate.set)
     for _ in range(2):
         client.read_frame()  # type: ignore[attr-defined]
