@@ -6,7 +6,7 @@ slices unless its docstring allows that. `logstore.protocol.steps.sliced` makes 
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -25,20 +25,6 @@ def summed(numbers: Iterable[int], count: int = 2_000) -> Slices[int]:
         total += sum(some)
         yield
     return total
-
-
-def emptied(items: Any, count: int = 2_000) -> Slices[None]:
-    """Empties a list or dict, which others must be done with: to free a million objects takes long.
-
-    Anything else is left alone.
-    """
-    while isinstance(items, list) and items:
-        del items[-count:]
-        yield
-    while isinstance(items, dict) and items:
-        for _ in range(min(count, len(items))):
-            items.popitem()
-        yield
 
 
 def finish(slices: Slices[T]) -> T:

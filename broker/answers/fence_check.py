@@ -7,24 +7,16 @@ when its read lease may have run out, before every answer to a read (safety rule
 """
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 
 from broker.answers.error_codes import code_of
-from broker.answers.services import Services
-from broker.network.call import Call
 from logstore.epoch.log import Log
 from logstore.errors import LogstoreError, OutcomeUnknown
-from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 
 CHECK_TIMEOUT_S = 30.0
 
 FenceCheck = ErrorCode | None
 """None: not checked yet. NONE: not sealed when it was checked. Else the code to answer."""
-
-Attempt = Callable[[FenceCheck], Slices[bool]]
-"""Answers a call and returns True; returns False if a check must come first (never with a code)."""
 
 
 async def check_not_sealed(log: Log) -> LogstoreError | None:
@@ -42,17 +34,3 @@ async def check_not_sealed(log: Log) -> LogstoreError | None:
 async def fence_check_of(log: Log) -> ErrorCode:
     error = await check_not_sealed(log)
     return ErrorCode.NONE if error is None else code_of(error)
-
-
-def answer_after_fence_check(broker: Services, call: Call, attempt: Attempt) -> None:
-    """Let `attempt` answer: at once where it may, else after a fencing check."""
-    broker.turns.begin(call, _try_first(broker, call, attempt))
-
-
-def _try_first(broker: Services, call: Call, attempt: Attempt) -> Slices[None]:
-    if not (broker.log.has_read_lease and (yield from attempt(None))):
-        broker.start(call, partial(_attempt, broker, attempt), broker.store_reads)
-
-
-async def _attempt(broker: Services, attempt: Attempt) -> None:
-    await broker.turns.finish(attempt(await fence_check_of(broker.log)))

@@ -5,22 +5,21 @@ epoch is always -1: markers of transactions do not come from a coordinator here.
 producers do not fit in the answer is refused.
 """
 
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse, code_of
-from broker.answers.fence_check import FenceCheck, answer_after_fence_check
-from broker.answers.nested_answers import answer_nested
 from broker.answers.partitions import find_leader
 from broker.answers.repeats import merge_topics
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from broker.requests.fencing import fence_code
+from broker.requests.refusals import errors_in
 from logstore.epoch.log import Topic
-from logstore.errors import LogstoreError
 from logstore.protocol.active_producers import ActiveProducer
 from logstore.protocol.topics import BadTopicName, check_topic_name
-from logstore.slices import Slices, emptied
+from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -35,35 +34,39 @@ PRODUCER_BYTES = 37
 """Of one producer in an answer."""
 
 
-def handle(broker: Services, call: Call, request: DescribeProducersRequest) -> None:
-    answer_after_fence_check(broker, call, partial(_answer, broker, call, request))
-
-
-def _answer(
-    broker: Services, call: Call, request: DescribeProducersRequest, fence_check: FenceCheck
-) -> Slices[bool]:
+async def describe_producers(
+    broker: Services, call: Call, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    merged = await call.finish(
+        merge_topics((one.name, one.partition_indexes) for one in request.topics)
+    )
     response = DescribeProducersResponse()
-    merged = yield from merge_topics((one.name, one.partition_indexes) for one in request.topics)
+    is_sure = broker.log.has_read_lease
+    if is_sure:
+        response.topics = await _describe(broker, call, merged, ErrorCode.NONE)
+        is_sure = broker.log.has_read_lease
+    if not is_sure:
+        response.topics = await _describe(broker, call, merged, await fence_code(broker))
+    return response
+
+
+async def _describe(
+    broker: Services, call: Call, asked: Mapping[str, Sequence[int]], refusal: ErrorCode
+) -> list[TopicResponse]:
+    topics: list[TopicResponse] = []
     byte_count = 0
-    for name, partitions in merged.items():
+    async for name, partitions in call.each(asked.items()):
         topic = broker.log.topics.get(name)
-        code = fence_check or _check(broker, call, name)
+        code = refusal or _check(broker, call, name)
         result = TopicResponse(name)
-        response.topics.append(result)
-        yield
-        for number in partitions:
+        topics.append(result)
+        async for number in call.each(partitions):
             answer = PartitionResponse(number, code)
             result.partitions.append(answer)
             if topic is not None and not code:
-                yield from _partition(broker, call, topic, answer, byte_count)
+                await _partition(broker, call, topic, answer, byte_count)
                 byte_count += PRODUCER_BYTES * len(answer.active_producers)
-            yield
-    if fence_check is None and not broker.log.has_read_lease:
-        return False
-    yield from emptied(merged)
-    yield from emptied(request.topics)
-    yield from answer_nested(call, response, ("topics", "partitions", "active_producers"))
-    return True
+    return topics
 
 
 def _check(broker: Services, call: Call, name: str) -> ErrorCode:
@@ -76,27 +79,22 @@ def _check(broker: Services, call: Call, name: str) -> ErrorCode:
     return ErrorCode.NONE if name in broker.log.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _partition(
+async def _partition(
     broker: Services, call: Call, topic: Topic, answer: PartitionResponse, byte_count: int
-) -> Slices[None]:
-    try:
+) -> None:
+    with errors_in(answer):
         check_answer(call.api.key, byte_count)
-        producers = yield from _producers_of(broker, topic, answer.partition_index)
-    except LogstoreError as error:
-        answer.error_code, answer.error_message = code_of(error), str(error)
-        return
-    for number, one in enumerate(producers, 1):
-        state = ProducerState(
-            one.producer_id,
-            one.producer_epoch,
-            one.last_sequence,
-            one.last_timestamp,
-            NO_COORDINATOR,
-            one.first_open_offset,
-        )
-        answer.active_producers.append(state)
-        if number % 1000 == 0:
-            yield
+        producers = await call.finish(_producers_of(broker, topic, answer.partition_index))
+        async for one in call.each(producers):
+            state = ProducerState(
+                one.producer_id,
+                one.producer_epoch,
+                one.last_sequence,
+                one.last_timestamp,
+                NO_COORDINATOR,
+                one.first_open_offset,
+            )
+            answer.active_producers.append(state)
 
 
 def _producers_of(broker: Services, topic: Topic, partition: int) -> Slices[list[ActiveProducer]]:

@@ -15,22 +15,19 @@ partitions side by side. Only the leader answers, when it is sure that it is one
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker.answers.error_codes import code_of
-from broker.answers.fence_check import FenceCheck, answer_after_fence_check
-from broker.answers.nested_answers import answer_nested
 from broker.answers.partitions import check_epoch, epoch_at, find_leader, has_unknown_epoch
 from broker.answers.services import Services
 from broker.answers.side_by_side import look_up_side_by_side
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from broker.requests.fencing import enter_task, fence_code
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError, Retryable
 from logstore.reading.read import FoundRecord
-from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -52,7 +49,6 @@ KNOWN_FROM = {
 }
 READ_COMMITTED = 1
 NO_TIME = NOT_FOUND = -1
-PATH = ("topics", "partitions")
 READS_MAX = 5
 """Log start goes up once a minute or by request: it does not overtake five look-ups in a row."""
 STORE_READ_TIMEOUT_S = 30.0
@@ -62,53 +58,59 @@ LOOK_UPS_AT_ONCE = 16
 _ByTime = tuple[Leader, ListOffsetsPartition, ListOffsetsPartitionResponse]
 
 
-def handle(broker: Services, call: Call, request: ListOffsetsRequest) -> None:
-    answer_after_fence_check(broker, call, partial(_answer, broker, call, request))
+class _Listing(NamedTuple):
+    topics: list[ListOffsetsTopicResponse]
+    by_time: list[_ByTime]
+    """Partitions whose answers wait for the store."""
 
 
-def _answer(
-    broker: Services, call: Call, request: ListOffsetsRequest, fence_check: FenceCheck
-) -> Slices[bool]:
-    by_time: list[_ByTime] = []
-    topics: list[ListOffsetsTopicResponse] = []
-    for asked in request.topics:
-        topics.append((yield from _list_topic(broker, call, request, asked, by_time, fence_check)))
-        yield
-    if fence_check is None and (
-        (yield from has_unknown_epoch(topics)) or not broker.log.has_read_lease
-    ):
-        return False
-    response = ListOffsetsResponse(0, topics)
-    if not by_time:
-        yield from answer_nested(call, response, PATH)
-    else:
-        committed_only = request.isolation_level == READ_COMMITTED
-        work = partial(_look_up, broker, call, by_time, committed_only, response)
-        broker.start(call, work, broker.store_reads)
-    return True
+async def list_offsets(
+    broker: Services, call: Call, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    listing = _Listing([], [])
+    is_sure = broker.log.has_read_lease
+    if is_sure:
+        listing = await _list(broker, call, request, ErrorCode.NONE)
+        is_doubtful = await call.finish(has_unknown_epoch(listing.topics))
+        is_sure = not is_doubtful and broker.log.has_read_lease
+    if not is_sure:
+        listing = await _list(broker, call, request, await fence_code(broker))
+    if listing.by_time:
+        await enter_task(broker)
+        async with broker.store_reads:
+            await _look_up(broker, listing.by_time, request.isolation_level == READ_COMMITTED)
+    return ListOffsetsResponse(0, listing.topics)
 
 
-def _list_topic(
+async def _list(
+    broker: Services, call: Call, request: ListOffsetsRequest, refusal: ErrorCode
+) -> _Listing:
+    listing = _Listing([], [])
+    async for asked in call.each(request.topics):
+        topic = await _list_topic(broker, call, request, asked, listing.by_time, refusal)
+        listing.topics.append(topic)
+    return listing
+
+
+async def _list_topic(
     broker: Services,
     call: Call,
     request: ListOffsetsRequest,
     asked: ListOffsetsTopic,
     by_time: list[_ByTime],
-    fence_check: FenceCheck,
-) -> Slices[ListOffsetsTopicResponse]:
+    refusal: ErrorCode,
+) -> ListOffsetsTopicResponse:
     topic = broker.log.topics.get(asked.name)
-    refusal = fence_check or ErrorCode.NONE
     if topic is None:
         refusal = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.name):
         refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     answers: list[ListOffsetsPartitionResponse] = []
-    for wanted in asked.partitions:
+    async for wanted in call.each(asked.partitions):
         answer = ListOffsetsPartitionResponse(wanted.partition_index, refusal)
         answers.append(answer)
         if topic is not None and not refusal:
             _list_partition(broker, call, request, topic, wanted, answer, by_time)
-        yield
     return ListOffsetsTopicResponse(asked.name, answers)
 
 
@@ -151,13 +153,7 @@ def _answer_end(
         answer.leader_epoch = epoch_at(leader, leader.log_start)
 
 
-async def _look_up(
-    broker: Services,
-    call: Call,
-    by_time: list[_ByTime],
-    committed_only: bool,
-    response: ListOffsetsResponse,
-) -> None:
+async def _look_up(broker: Services, by_time: list[_ByTime], committed_only: bool) -> None:
     async def look_up(one: _ByTime) -> None:
         await _look_up_one(broker, *one, committed_only)
 
@@ -170,7 +166,6 @@ async def _look_up(
     )
     for _, _, answer in late:
         answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-    await broker.turns.finish(answer_nested(call, response, PATH))
 
 
 async def _look_up_one(

@@ -35,9 +35,9 @@ from broker.network.authorizer import (
     ResourceKind,
 )
 from broker.network.call import Call
+from broker.requests.encoding import EncodedAnswer
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.metadata import (
     MetadataRequest,
@@ -51,19 +51,9 @@ EMPTY_MEANS_ALL = 0
 NAMES_NULL_FROM = 12
 
 
-def handle(broker: Services, call: Call, request: MetadataRequest) -> None:
-    if broker.leader_settling.is_settled():
-        broker.turns.begin(call, _answer(broker, call, request))
-    else:
-        broker.start(call, partial(_answer_settled, broker, call, request), None)
-
-
-async def _answer_settled(broker: Services, call: Call, request: MetadataRequest) -> None:
-    await broker.leader_settling.wait()
-    await broker.turns.finish(_answer(broker, call, request))
-
-
-def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[None]:
+async def metadata(broker: Services, call: Call, request: MetadataRequest) -> EncodedAnswer:
+    if not broker.leader_settling.is_settled():
+        await broker.leader_settling.wait()
     listener = call.connection.listener
     live = broker.log.live_brokers()
     live_numbers = frozenset(live)
@@ -83,7 +73,7 @@ def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[No
         )
     encoded: list[bytes] = []
     errors: Counter[int] = Counter()
-    for topic in _topics(broker, call, request):
+    async for topic in call.each(_topics(broker, call, request)):
         if topic is not None:
             # Before each topic: other answers go on between slices, and all of this one, brokers
             # and leaders, is to be of one moment.
@@ -91,10 +81,8 @@ def _answer(broker: Services, call: Call, request: MetadataRequest) -> Slices[No
             data, its_errors = _encode(broker, call, request, topic)
             encoded.append(data)
             errors.update(its_errors)
-        yield
-    call.say_throttle(response)
-    call.count_errors(errors)
-    call.answer_bytes(frame_with_topics(call.correlation_id, call.version, response, encoded))
+    frame = partial(frame_with_topics, call.correlation_id, call.version, response, encoded)
+    return EncodedAnswer(response, errors, frame)
 
 
 def _topics(

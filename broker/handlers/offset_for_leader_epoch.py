@@ -5,10 +5,6 @@ whether those records are still there. Here they always are: only committed reco
 Only the leader answers.
 """
 
-from functools import partial
-
-from broker.answers.fence_check import FenceCheck, answer_after_fence_check
-from broker.answers.nested_answers import answer_nested
 from broker.answers.partitions import (
     check_epoch,
     end_of_epoch,
@@ -18,8 +14,8 @@ from broker.answers.partitions import (
 from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
+from broker.requests.fencing import fence_code
 from logstore.epoch.log import Topic
-from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -31,44 +27,38 @@ from logstore.wire.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(broker: Services, call: Call, request: OffsetForLeaderEpochRequest) -> None:
-    answer_after_fence_check(broker, call, partial(_answer, broker, call, request))
-
-
-def _answer(
-    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, fence_check: FenceCheck
-) -> Slices[bool]:
+async def offset_for_leader_epoch(
+    broker: Services, call: Call, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
     topics: list[OffsetForLeaderTopicResult] = []
-    for asked in request.topics:
-        topics.append((yield from _topic(broker, call, asked, fence_check)))
-        yield
-    if fence_check is None and (
-        (yield from has_unknown_epoch(topics)) or not broker.log.has_read_lease
-    ):
-        return False
-    yield from answer_nested(
-        call, OffsetForLeaderEpochResponse(0, topics), ("topics", "partitions")
-    )
-    return True
+    is_sure = broker.log.has_read_lease
+    if is_sure:
+        topics = await _ends(broker, call, request, ErrorCode.NONE)
+        is_sure = not await call.finish(has_unknown_epoch(topics)) and broker.log.has_read_lease
+    if not is_sure:
+        topics = await _ends(broker, call, request, await fence_code(broker))
+    return OffsetForLeaderEpochResponse(0, topics)
 
 
-def _topic(
-    broker: Services, call: Call, asked: OffsetForLeaderTopic, fence_check: FenceCheck
-) -> Slices[OffsetForLeaderTopicResult]:
+async def _ends(
+    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, refusal: ErrorCode
+) -> list[OffsetForLeaderTopicResult]:
+    return [await _topic(broker, call, asked, refusal) async for asked in call.each(request.topics)]
+
+
+async def _topic(
+    broker: Services, call: Call, asked: OffsetForLeaderTopic, refusal: ErrorCode
+) -> OffsetForLeaderTopicResult:
     topic = broker.log.topics.get(asked.topic)
-    code = fence_check or (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE
-    )
+    code = refusal or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.topic):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    answers: list[EpochEndOffset] = []
-    for wanted in asked.partitions:
-        answers.append(
-            EpochEndOffset(code, wanted.partition)
-            if topic is None or code
-            else _partition(broker, topic, wanted)
-        )
-        yield
+    answers = [
+        EpochEndOffset(code, wanted.partition)
+        if topic is None or code
+        else _partition(broker, topic, wanted)
+        async for wanted in call.each(asked.partitions)
+    ]
     return OffsetForLeaderTopicResult(asked.topic, answers)
 
 

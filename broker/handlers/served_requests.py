@@ -22,7 +22,7 @@ from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.describe_configs import describe_configs
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.describe_log_dirs import describe_log_dirs
-from broker.handlers.describe_producers import handle as describe_producers
+from broker.handlers.describe_producers import describe_producers
 from broker.handlers.describe_quorum import describe_quorum
 from broker.handlers.describe_topic_partitions import describe_topic_partitions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
@@ -36,14 +36,14 @@ from broker.handlers.join_group import join_group
 from broker.handlers.leave_group import leave_group
 from broker.handlers.list_config_resources import list_config_resources
 from broker.handlers.list_groups import list_groups
-from broker.handlers.list_offsets import handle as list_offsets
+from broker.handlers.list_offsets import list_offsets
 from broker.handlers.list_partition_reassignments import list_partition_reassignments
 from broker.handlers.list_transactions import list_transactions
-from broker.handlers.metadata import handle as metadata
+from broker.handlers.metadata import metadata
 from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
-from broker.handlers.offset_for_leader_epoch import handle as offset_for_leader_epoch
+from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import handle as produce
 from broker.handlers.read_feed import read_feed
 from broker.handlers.sync_group import sync_group
@@ -72,8 +72,8 @@ HANDLERS: dict[int, Row] = dict(
     [
         by_itself(0, produce),
         by_itself(1, fetch),
-        by_itself(2, list_offsets),
-        by_itself(3, metadata),
+        coroutine(2, list_offsets, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
+        coroutine(3, metadata, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(8, offset_commit, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
         coroutine(9, offset_fetch, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
         coroutine(10, find_coordinator, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
@@ -88,7 +88,7 @@ HANDLERS: dict[int, Row] = dict(
         task(20, delete_topics, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
         task(21, delete_records, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
         plain(22, init_producer_id, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
-        by_itself(23, offset_for_leader_epoch),
+        coroutine(23, offset_for_leader_epoch, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         plain(29, describe_acls, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(30, create_acls, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(31, delete_acls, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
@@ -117,7 +117,7 @@ HANDLERS: dict[int, Row] = dict(
         coroutine(55, describe_quorum, _DESCRIBE_QUORUM, Order.FREE, LeaseCheck.NONE),
         task(57, update_features, _UPDATE_FEATURES, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
         plain(60, describe_cluster, By.NOTHING, Order.FREE, LeaseCheck.NONE),
-        by_itself(61, describe_producers),
+        coroutine(61, describe_producers, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         task(64, unregister_broker, _UNREGISTER, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
         coroutine(66, list_transactions, By.NOTHING, Order.FREE, LeaseCheck.NONE),
         coroutine(74, list_config_resources, _LIST_RESOURCES, Order.FREE, LeaseCheck.NONE),

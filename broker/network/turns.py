@@ -155,14 +155,17 @@ class Slicing:
     async def finish(self, slices: Slices[T]) -> T:
         """The result of `slices`; waits for a turn where a slice is over."""
         now_s = self._turns.now_s
-        while True:
-            try:
-                next(slices)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if now_s() >= self._end_s:
-                await self._turn()
+        try:
+            while True:
+                try:
+                    next(slices)
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                if now_s() >= self._end_s:
+                    await self._turn()
+        finally:
+            slices.close()
 
     async def _turn(self) -> None:
         await self._turns.turn()

@@ -1,7 +1,7 @@
 """The frame of an answer: at once where it is small, in parts where it has many items."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from broker.answers.item_frames import ItemFrame
 from broker.answers.nested_frames import SLICE_ITEMS, item_count, nested_frame
@@ -11,13 +11,17 @@ from logstore.wire.framing.apis import encode_frame
 from logstore.wire.primitives import Buffer
 
 _NO_ARRAYS: Sequence[str] = ()
+_OFFSET_FETCH_KEY, _GROUPS_FROM = 9, 8
+_GROUPS_OF_OFFSETS = ("groups", "topics", "partitions")
 _ARRAYS: Mapping[int, Sequence[str]] = {
+    2: ("topics", "partitions"),
     8: ("topics", "partitions"),
     13: ("members",),
     16: ("groups",),
     19: ("topics", "configs"),
     20: ("responses",),
     21: ("topics", "partitions"),
+    23: ("topics", "partitions"),
     30: ("results",),
     31: ("filter_results",),
     34: ("results", "partitions"),
@@ -32,11 +36,23 @@ _ARRAYS: Mapping[int, Sequence[str]] = {
     49: ("entries", "entity"),
     50: ("results",),
     55: ("topics", "partitions"),
+    61: ("topics", "partitions", "active_producers"),
     66: ("unknown_state_filters",),
     74: ("config_resources",),
     75: ("topics", "partitions"),
 }
 """By API key: the arrays of a response that may be long, one in the other."""
+
+
+class EncodedAnswer(NamedTuple):
+    """An answer whose items a handler encodes itself, since their bytes are kept."""
+
+    head: Any
+    """The response without these items."""
+    errors: Mapping[int, int]
+    """How many of them have each error code."""
+    frame: Callable[[], Sequence[Buffer]]
+    """The whole frame, of the head as it is then."""
 
 
 def items_of(call: Call, response: Any, field: str) -> ItemFrame:
@@ -58,13 +74,15 @@ def encode(call: Call, response: Any) -> Slices[Sequence[Buffer]]:
         buffers = response.buffers()  # its items are encoded, and gone from the response
         call.note_errors([response.response, *response.refused])
         return buffers
+    if isinstance(response, EncodedAnswer):
+        call.say_throttle(response.head)
+        call.count_errors(response.errors)
+        return response.frame()
     call.say_throttle(response)
     call.note_errors(response)
     arrays = _ARRAYS.get(call.api.key, _NO_ARRAYS)
-    if call.api.key == 9:
-        arrays = (
-            ("topics", "partitions") if call.version < 8 else ("groups", "topics", "partitions")
-        )
+    if call.api.key == _OFFSET_FETCH_KEY:
+        arrays = _GROUPS_OF_OFFSETS[call.version < _GROUPS_FROM :]
     head = (call.correlation_id, call.api, call.version)
     if not arrays or item_count(response, arrays, SLICE_ITEMS) <= SLICE_ITEMS:
         return encode_frame(*head, response)

@@ -13,12 +13,12 @@ from operator import attrgetter
 from typing import Any
 
 from broker.answers.error_codes import Refuse
-from broker.answers.fence_check import check_not_sealed
 from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER
 from broker.network.call import Call
 from broker.network.turns import ClientGone, Slicing
 from broker.requests.encoding import encode
+from broker.requests.fencing import check_after, check_before
 from broker.requests.freeing import let_go
 from broker.requests.refusals import refused
 from broker.requests.steps import Steps
@@ -102,7 +102,7 @@ class _Served:
 
     async def _answer(self, broker: Services, call: Call, request: Any) -> None:
         if self._is_leased:
-            await _check_before(broker)
+            await check_before(broker)
         was_fenced = broker.log.fenced.is_set()
         try:
             self._check_right(broker, call)
@@ -116,7 +116,7 @@ class _Served:
         except Invalid as error:
             raise Invalid(f"cannot answer: {error}") from error
         if self._way.lease is LeaseCheck.AROUND and not was_fenced:
-            await _check_after(broker)
+            await check_after(broker)
         call.answer_bytes(buffers)
 
     async def _respond(self, broker: Services, call: Call, request: Any) -> Any:
@@ -127,35 +127,3 @@ class _Served:
         right = self._way.rights
         if isinstance(right, ClusterRight) and not broker.allows(call, right.operation, *CLUSTER):
             raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, right.refusal)
-
-
-async def _check_before(broker: Services) -> None:
-    """Without a read lease, raises what a fencing check finds (safety rule 9).
-
-    A broker that was fenced goes on: it finds that it leads and coordinates nothing.
-    """
-    if not broker.log.has_read_lease:
-        await _enter_task(broker)
-        async with broker.store_reads:
-            error = await check_not_sealed(broker.log)
-        if error is not None and not broker.log.fenced.is_set():
-            raise error
-
-
-async def _check_after(broker: Services) -> None:
-    """The same if the lease ran out since; while it held, all that was read was right.
-
-    So it was if the broker was fenced before: it says that it leads nothing.
-    """
-    if not broker.log.has_read_lease:
-        await _enter_task(broker)
-        async with broker.store_reads:
-            error = await check_not_sealed(broker.log)
-        if error is not None:
-            raise error
-
-
-async def _enter_task(broker: Services) -> None:
-    """A time-out begins in a task alone, and so does what comes after a first wait."""
-    if asyncio.current_task() is None:
-        await broker.turns.turn()
