@@ -86,6 +86,7 @@ def _begin_in_thread(
     frame: Buffer,
     at: int,
 ) -> None:
+    call.is_large = True
     connection.begin(call)
     connection.suspend_requests()
     items_max = handler.items_max

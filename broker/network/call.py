@@ -5,7 +5,7 @@ requests, so a call that waits holds back those behind it (Kafka's clients rely 
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from broker.network.listeners import Listener
@@ -82,7 +82,7 @@ class Sharing(Protocol):
 
     def each(self, items: Iterable[T], /) -> AsyncIterator[T]: ...
 
-    async def finish(self, slices: Slices[T], /) -> T: ...
+    def finish(self, slices: Slices[T], /) -> Awaitable[T]: ...
 
 
 class Call:
@@ -94,6 +94,7 @@ class Call:
         "connection",
         "correlation_id",
         "held",
+        "is_large",
         "keeps_order",
         "slicing",
         "throttle_ms",
@@ -101,7 +102,8 @@ class Call:
     )
 
     slicing: Sharing
-    """Set for handlers that are coroutines."""
+    keeps_order: bool
+    """Whether later requests of its connection wait for it. Both are set for coroutines alone."""
 
     def __init__(
         self,
@@ -120,8 +122,8 @@ class Call:
         self.buffers: Sequence[Buffer] | None = None
         """The answer's frame; None while there is none."""
         self.held: PendingAnswer | None = None
-        self.keeps_order = False
-        """Whether later requests of its connection wait for it."""
+        self.is_large = False
+        """Whether it was decoded in a thread: its items are let go of some at a time."""
         self.throttle_ms: int | None = None
         """How long its connection is not read once it is answered; None: not decided yet."""
 
@@ -137,9 +139,9 @@ class Call:
         """
         return self.slicing.each(items)
 
-    async def finish(self, slices: Slices[T]) -> T:
+    def finish(self, slices: Slices[T]) -> Awaitable[T]:
         """The result of `slices`; the same as `each` for work that goes in slices."""
-        return await self.slicing.finish(slices)
+        return self.slicing.finish(slices)
 
     def let_later_begin(self) -> None:
         """Later requests of the connection, which wait for this one, have nothing to wait for now.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from broker.answers.item_frames import ItemFrame
 from broker.answers.nested_frames import SLICE_ITEMS, item_count, nested_frame
 from broker.network.call import Call
+from logstore.errors import Invalid
 from logstore.slices import Slices
 from logstore.wire.framing.apis import encode_frame
 from logstore.wire.primitives import Buffer
@@ -63,27 +64,42 @@ def items_of(call: Call, response: Any, field: str) -> ItemFrame:
     return ItemFrame(call.correlation_id, call.api, call.version, response, field)
 
 
-def encode(call: Call, response: Any) -> Slices[Sequence[Buffer]]:
-    """Returns the frame of the answer to `call`, with its size. `response` is done with then.
+def encode_small(call: Call, response: Any) -> Sequence[Buffer] | None:
+    """Returns the frame of the answer to `call`, with its size; None: `encode_long` is to.
 
     Says in it how long the client is throttled, and counts its error codes. Raises `Invalid` for a
     value that the version cannot carry.
     """
+    if isinstance(response, EncodedAnswer):
+        call.say_throttle(response.head)
+        call.count_errors(response.errors)
+        return response.frame()
     if isinstance(response, ItemFrame):
         call.say_throttle(response.response)
         buffers = response.buffers()  # its items are encoded, and gone from the response
         call.note_errors([response.response, *response.refused])
         return buffers
-    if isinstance(response, EncodedAnswer):
-        call.say_throttle(response.head)
-        call.count_errors(response.errors)
-        return response.frame()
+    arrays = _arrays_of(call)
+    if arrays and item_count(response, arrays, SLICE_ITEMS) > SLICE_ITEMS:
+        return None
     call.say_throttle(response)
     call.note_errors(response)
-    arrays = _ARRAYS.get(call.api.key, _NO_ARRAYS)
-    if call.api.key == _OFFSET_FETCH_KEY:
-        arrays = _GROUPS_OF_OFFSETS[call.version < _GROUPS_FROM :]
+    try:
+        return encode_frame(call.correlation_id, call.api, call.version, response)
+    except Invalid as error:
+        raise Invalid(f"cannot answer: {error}") from error
+
+
+def encode_long(call: Call, response: Any) -> Slices[Sequence[Buffer]]:
+    """As `encode_small`, in parts; `response` is empty afterwards."""
+    call.say_throttle(response)
+    call.note_errors(response)
+    arrays = _arrays_of(call)
     head = (call.correlation_id, call.api, call.version)
-    if not arrays or item_count(response, arrays, SLICE_ITEMS) <= SLICE_ITEMS:
-        return encode_frame(*head, response)
     return (yield from nested_frame(*head, response, arrays))
+
+
+def _arrays_of(call: Call) -> Sequence[str]:
+    if call.api.key == _OFFSET_FETCH_KEY:
+        return _GROUPS_OF_OFFSETS[call.version < _GROUPS_FROM :]
+    return _ARRAYS.get(call.api.key, _NO_ARRAYS)

@@ -7,7 +7,6 @@ call alone, except `Refuse`, which is answered. Work on a closed connection ends
 task, which may be about changes, goes on.
 """
 
-import asyncio
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -17,7 +16,7 @@ from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER
 from broker.network.call import Call
 from broker.network.turns import ClientGone, Slicing
-from broker.requests.encoding import encode
+from broker.requests.encoding import encode_long, encode_small
 from broker.requests.fencing import check_after, check_before
 from broker.requests.freeing import let_go
 from broker.requests.refusals import refused
@@ -32,7 +31,7 @@ from broker.requests.way import (
     Plain,
     Way,
 )
-from logstore.errors import Invalid, LogstoreError
+from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
 
 
@@ -48,6 +47,8 @@ class _Served:
         self._handle = handle
         self._place = None if way.place is None else attrgetter(way.place.value)
         self._is_leased = way.lease is not LeaseCheck.NONE
+        self._right = way.rights if isinstance(way.rights, ClusterRight) else None
+        self._is_plain = way.loop is Loop.PLAIN
 
     def begin_plain(self, broker: Services, call: Call, request: Any) -> None:
         if self._is_leased and not broker.log.has_read_lease:
@@ -63,67 +64,62 @@ class _Served:
 
     def begin(self, broker: Services, call: Call, request: Any) -> None:
         way = self._way
+        is_task = way.loop is Loop.TASK
         # A change that has begun goes on when its client is gone.
-        call.slicing = Slicing(broker.turns, None if way.loop is Loop.TASK else call.connection)
+        call.slicing = Slicing(broker.turns, None if is_task else call.connection)
         call.keeps_order = way.order is Order.KEPT
-        steps = Steps(
-            self._serve(broker, call, request), partial(broker.clients.note, call), broker.loop.time
-        )
-        place = None
-        if way.loop is Loop.TASK:
-            place = None if self._place is None else self._place(broker)
-        elif asyncio.current_task() is not None:
-            pass  # that of the decoding: a time-out that began in it would not end this request
-        elif self._is_leased and not broker.log.has_read_lease:
-            pass  # the fencing check waits for the registry
+        serve = self._serve_large if call.is_large else self._serve
+        steps = Steps(serve(broker, call, request), call, broker.clients, broker.loop.time)
+        place = self._place(broker) if self._place is not None else None
+        if is_task or call.is_large or (self._is_leased and not broker.log.has_read_lease):
+            pass  # it waits anyway, or the task of its decoding ends when this returns
         elif not steps.first():
             return
         if call.keeps_order:
             call.connection.suspend_requests()
-        broker.start(call, partial(self._finish, call, steps), place)
-
-    async def _finish(self, call: Call, steps: Steps) -> None:
-        try:
-            await steps
-        finally:
-            call.let_later_begin()
+        broker.start(call, partial(_finish, call, steps), place)
 
     async def _serve(self, broker: Services, call: Call, request: Any) -> None:
-        failure: LogstoreError | None = None
-        try:
-            await self._answer(broker, call, request)
-        except ClientGone:
-            pass
-        except LogstoreError as error:
-            failure = error
-        await broker.turns.finish(let_go(request))
-        if failure is not None:
-            raise failure
-
-    async def _answer(self, broker: Services, call: Call, request: Any) -> None:
         if self._is_leased:
             await check_before(broker)
         was_fenced = broker.log.fenced.is_set()
         try:
             self._check_right(broker, call)
-            response = await self._respond(broker, call, request)
+            response = self._handle(broker, call, request)
+            if not self._is_plain:
+                response = await response
         except Refuse as refusal:
             response = refused(call.api, refusal)
         if response is None:  # it is answered later
             return
-        try:
-            buffers = await call.finish(encode(call, response))
-        except Invalid as error:
-            raise Invalid(f"cannot answer: {error}") from error
+        buffers = encode_small(call, response)
+        if buffers is None:
+            buffers = await call.finish(encode_long(call, response))
         if self._way.lease is LeaseCheck.AROUND and not was_fenced:
             await check_after(broker)
         call.answer_bytes(buffers)
 
-    async def _respond(self, broker: Services, call: Call, request: Any) -> Any:
-        response = self._handle(broker, call, request)
-        return response if self._way.loop is Loop.PLAIN else await response
+    async def _serve_large(self, broker: Services, call: Call, request: Any) -> None:
+        """The same for a request with many items, which are let go of whatever happens."""
+        failure: Exception | None = None
+        try:
+            await self._serve(broker, call, request)
+        except (LogstoreError, ClientGone) as error:
+            failure = error
+        await broker.turns.finish(let_go(request))
+        if failure is not None:
+            raise failure
 
     def _check_right(self, broker: Services, call: Call) -> None:
-        right = self._way.rights
-        if isinstance(right, ClusterRight) and not broker.allows(call, right.operation, *CLUSTER):
+        right = self._right
+        if right is not None and not broker.allows(call, right.operation, *CLUSTER):
             raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, right.refusal)
+
+
+async def _finish(call: Call, steps: Steps) -> None:
+    try:
+        await steps
+    except ClientGone:
+        pass
+    finally:
+        call.let_later_begin()

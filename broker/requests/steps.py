@@ -1,6 +1,6 @@
 """Takes a coroutine as far as it goes without waiting; the rest is a task. Its steps are measured.
 
-    steps = Steps(answering, note, loop.time)
+    steps = Steps(answering, call, clients, loop.time)
     if steps.first():               # it waits
         loop.create_task(finish())  # which awaits `steps`
 
@@ -10,18 +10,22 @@ A request that never waits costs no task.
 from collections.abc import Callable, Generator
 from typing import Any
 
+from broker.network.call import Call
+from broker.network.turns import StepTimes
 from broker.requests.way import Answering
-
-Note = Callable[[float], None]
-"""A step held the event loop for so many seconds."""
 
 
 class Steps:
-    """A coroutine on its way; await it to go on to its end."""
+    """A coroutine that answers `call`, on its way; await it to go on to its end."""
 
-    def __init__(self, answering: Answering, note: Note, now_s: Callable[[], float]) -> None:
+    __slots__ = ("_answering", "_call", "_has_begun", "_now_s", "_times", "_wait")
+
+    def __init__(
+        self, answering: Answering, call: Call, times: StepTimes, now_s: Callable[[], float]
+    ) -> None:
         self._answering = answering
-        self._note = note
+        self._call = call
+        self._times = times
         self._now_s = now_s
         self._has_begun = False
         self._wait: Any = None
@@ -38,9 +42,6 @@ class Steps:
         except StopIteration:
             return False
         return True
-
-    def close(self) -> None:
-        self._answering.close()
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self._has_begun and not self._next(None):
@@ -65,5 +66,5 @@ class Steps:
         except StopIteration:
             return False
         finally:
-            self._note(self._now_s() - began_s)
+            self._times.note(self._call, self._now_s() - began_s)
         return True

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from broker.handlers import dispatch
 from broker.handlers.served_requests import HANDLERS
 from broker.network.call import Call
 from logstore.wire.framing.client import Connection
@@ -65,6 +66,7 @@ def test_a_request_has_no_items_left_when_it_is_answered(
         asked.append((decoded, len(getattr(decoded, field))))
         handler.begin(broker, call, decoded)
 
+    monkeypatch.setattr(dispatch, "AT_ONCE_BYTES_MAX", 16)
     monkeypatch.setitem(HANDLERS, key, handler._replace(begin=handle))
     client.call(key, request, version)
 

@@ -271,8 +271,10 @@ def test_work_for_a_closed_connection_ends_at_its_next_turn_unless_it_changes_th
 
 
 def test_the_items_of_a_request_are_let_go_of_some_at_a_time(
-    running: Running, client: Connection, served: Served
+    running: Running, client: Connection, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dispatch, "AT_ONCE_BYTES_MAX", AT_ONCE)
+
     async def answer(broker: Any, call: Call, request: Any) -> AlterReplicaLogDirsResponse:
         served.seen.append((request, request.dirs[0], request.dirs[0].topics[0]))
         return AlterReplicaLogDirsResponse(0, [AlterReplicaLogDirTopicResult("t", [])])
