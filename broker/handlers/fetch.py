@@ -61,7 +61,7 @@ COPIED_BYTES_MAX = 1024 * 1024
 STORE_READ_TIMEOUT_S = 30.0
 
 
-def handle(broker: Services, call: Call, request: FetchRequest) -> None:
+def fetch(broker: Services, call: Call, request: FetchRequest) -> None:
     known = call.connection.fetch_session
     session = broker.fetch_sessions.begin(
         known if isinstance(known, FetchSession) else None,

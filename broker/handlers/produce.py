@@ -40,6 +40,7 @@ from broker.answers.services import Services
 from broker.answers.thread_work import run_in_thread
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call
+from broker.requests.runtime import begin_in_order
 from logstore.epoch.leader import NotLeading, ProducerRefused
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
@@ -67,25 +68,20 @@ _Doubt = tuple[list[PartitionOutcome], int]
 new = tuple.__new__
 
 
-def handle(broker: Services, call: Call, request: ProduceRequest) -> None:
+def produce(broker: Services, call: Call, request: ProduceRequest) -> None:
+    """A small request is appended before this returns, unless a thread has to look at its records.
+
+    Any other takes turns; requests behind it wait, so that batches of a producer stay in order.
+    """
     if broker.clients.quotas.is_active:
         _throttle(broker, call, request)
-    if _is_much(request):
-        if _needs_no_check(broker, call, request):
-            slices = _append_in_slices(broker, call, request, PLAIN)
-            broker.turns.begin(call, slices, in_order=True)
-        else:
-            call.connection.suspend_requests()
-            work = partial(_append_much, broker, call, request)
-            broker.start(call, work, broker.record_checks)
-        return
-    checks = _look_at_records(broker, call, request)
-    if checks.needs_thread():
-        call.connection.suspend_requests()
-        work = partial(_append_after_thread, broker, call, request, checks)
-        broker.start(call, work, broker.record_checks)
-    else:
-        _append_all(broker, call, request, checks)
+    checks: RecordChecks | None = None
+    if not _is_much(request):
+        checks = _look_at_records(broker, call, request)
+        if not checks.needs_thread():
+            _append_all(broker, call, request, checks)
+            return
+    begin_in_order(broker, call, _append_in_turns(broker, call, request, checks))
 
 
 def _throttle(broker: Services, call: Call, request: ProduceRequest) -> None:
@@ -176,30 +172,20 @@ def _is_compressed_here(broker: Services, request: ProduceRequest, by_id: bool) 
     return False
 
 
-async def _append_after_thread(
-    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
+async def _append_in_turns(
+    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks | None
 ) -> None:
-    """Requests behind this one wait, so that batches of a producer stay in order."""
+    """`checks`: None if the records were not looked at; all of them go to the thread then."""
+    if checks is None and _needs_no_check(broker, call, request):
+        await call.finish(_append_in_slices(broker, call, request, PLAIN))
+        return
     connection = call.connection
-    try:
+    async with broker.record_checks:
+        if checks is None:
+            checks = RecordChecks(at_once_bytes_max=0)
+            await call.finish(_add_records(broker, call, request, checks))
         await run_in_thread(broker, call, partial(checks.run, lambda: connection.is_closed))
-        # Once the connection is closed, its buffer may hold bytes of another one.
-        if not connection.is_closed:
-            _append_all(broker, call, request, checks)
-    finally:
-        connection.resume_requests()
-
-
-async def _append_much(broker: Services, call: Call, request: ProduceRequest) -> None:
-    """As `_append_after_thread`; all that is done on the loop is done in slices."""
-    connection = call.connection
-    checks = RecordChecks(at_once_bytes_max=0)
-    try:
-        await broker.turns.finish(_add_records(broker, call, request, checks))
-        await run_in_thread(broker, call, partial(checks.run, lambda: connection.is_closed))
-        await broker.turns.finish(_append_in_slices(broker, call, request, checks))
-    finally:
-        connection.resume_requests()
+        await call.finish(_append_in_slices(broker, call, request, checks))
 
 
 def _append_all(
@@ -279,29 +265,14 @@ def _answer(
 ) -> None:
     if request.acks == NO_ACKS:
         _end_unanswered(call, topics)
-    elif broker.leader_settling.has_moves and any(_unnamed(topics)):
+    elif doubts or (broker.leader_settling.has_moves and any(_unnamed(topics))):
         # Without the request: its bytes need not wait for other leaders.
-        work = partial(_answer_after_moves, broker, call, topics, seq, request.timeout_ms, doubts)
+        work = partial(_answer_later, broker, call, topics, seq, request.timeout_ms, doubts)
         broker.start(call, work, None)
-    else:
-        _answer_now(broker, call, topics, seq, request.timeout_ms, doubts)
-
-
-def _answer_now(
-    broker: Services,
-    call: Call,
-    topics: list[TopicOutcome],
-    seq: int,
-    timeout_ms: int,
-    doubts: "list[_Doubt]",
-) -> None:
-    if doubts:
-        work = partial(_answer_after_fence_check, broker, call, topics, seq, timeout_ms, doubts)
-        broker.start(call, work, broker.store_reads)
     elif seq < broker.log.writer.committed_end:
         broker.pending_produces.answer(call, topics)
     else:
-        broker.pending_produces.wait(call, topics, seq, timeout_ms)
+        broker.pending_produces.wait(call, topics, seq, request.timeout_ms)
 
 
 def _unnamed(topics: Sequence[TopicOutcome]) -> Iterator[tuple[TopicOutcome, int]]:
@@ -312,7 +283,7 @@ def _unnamed(topics: Sequence[TopicOutcome]) -> Iterator[tuple[TopicOutcome, int
                 yield topic, number
 
 
-async def _answer_after_moves(
+async def _answer_later(
     broker: Services,
     call: Call,
     topics: list[TopicOutcome],
@@ -320,15 +291,25 @@ async def _answer_after_moves(
     timeout_ms: int,
     doubts: "list[_Doubt]",
 ) -> None:
-    """Name the next leaders of partitions that are just handed over (`leader_settling`)."""
+    """Name the next leaders of partitions that are just handed over (`leader_settling`).
+
+    Refuse batches of idempotent producers only if no other broker had become the leader.
+    """
     with broker.pending_produces.held(topics):
-        await broker.leader_settling.wait()
-        async for outcomes, number in broker.turns.share(list(_unnamed(topics))):
-            topic = _topic_of(broker, call, outcomes)
-            if topic is not None:
-                index = outcomes.partitions[number].partition
-                outcomes.partitions[number] = _not_led_then(broker, call, topic, index)
-    _answer_now(broker, call, topics, seq, timeout_ms, doubts)
+        if broker.leader_settling.has_moves and any(_unnamed(topics)):
+            await broker.leader_settling.wait()
+            async for outcomes, number in broker.turns.share(list(_unnamed(topics))):
+                topic = _topic_of(broker, call, outcomes)
+                if topic is not None:
+                    index = outcomes.partitions[number].partition
+                    outcomes.partitions[number] = _not_led_then(broker, call, topic, index)
+        if doubts:
+            async with broker.store_reads:
+                error = await check_not_sealed(broker.log)
+            if error is not None:
+                async for places, number in broker.turns.share(doubts):
+                    places[number] = _refused(places[number].partition, error)
+    broker.pending_produces.wait(call, topics, seq, timeout_ms)
 
 
 def _not_led_then(broker: Services, call: Call, topic: Topic, index: int) -> PartitionOutcome:
@@ -345,23 +326,6 @@ def _topic_of(broker: Services, call: Call, outcomes: TopicOutcome) -> Topic | N
     if call.version >= TOPIC_IDS_FROM:
         return log.topics_by_id.get(outcomes.topic_id)
     return log.topics.get(outcomes.name)
-
-
-async def _answer_after_fence_check(
-    broker: Services,
-    call: Call,
-    topics: list[TopicOutcome],
-    seq: int,
-    timeout_ms: int,
-    doubts: "list[_Doubt]",
-) -> None:
-    """Refuse batches of idempotent producers only if no other broker had become the leader."""
-    with broker.pending_produces.held(topics):
-        error = await check_not_sealed(broker.log)
-        if error is not None:
-            async for outcomes, number in broker.turns.share(doubts):
-                outcomes[number] = _refused(outcomes[number].partition, error)
-    broker.pending_produces.wait(call, topics, seq, timeout_ms)
 
 
 def _find_topic(

@@ -27,7 +27,7 @@ from broker.handlers.describe_quorum import describe_quorum
 from broker.handlers.describe_topic_partitions import describe_topic_partitions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
 from broker.handlers.elect_leaders import elect_leaders
-from broker.handlers.fetch import handle as fetch
+from broker.handlers.fetch import fetch
 from broker.handlers.find_coordinator import find_coordinator
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.incremental_alter_configs import incremental_alter_configs
@@ -44,7 +44,7 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from broker.handlers.produce import handle as produce
+from broker.handlers.produce import produce
 from broker.handlers.read_feed import read_feed
 from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
@@ -70,8 +70,8 @@ _UPDATE_FEATURES = ClusterRight(Operation.ALTER, "not allowed to change features
 
 HANDLERS: dict[int, Row] = dict(
     [
-        by_itself(0, produce),
-        by_itself(1, fetch),
+        by_itself(0, produce, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
+        by_itself(1, fetch, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
         coroutine(2, list_offsets, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(3, metadata, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(8, offset_commit, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),

@@ -22,7 +22,9 @@ from broker.requests.freeing import let_go
 from broker.requests.refusals import refused
 from broker.requests.steps import Steps
 from broker.requests.way import (
+    Answering,
     Begin,
+    By,
     ClusterRight,
     Handler,
     LeaseCheck,
@@ -33,6 +35,8 @@ from broker.requests.way import (
 )
 from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
+
+_IN_ORDER = Way(Loop.COROUTINE, By.RESOURCE, Order.KEPT, None, LeaseCheck.NONE)
 
 
 def begin_by(way: Way, handle: Plain | Handler) -> Begin:
@@ -45,7 +49,6 @@ class _Served:
     def __init__(self, way: Way, handle: Any) -> None:
         self._way = way
         self._handle = handle
-        self._place = None if way.place is None else attrgetter(way.place.value)
         self._is_leased = way.lease is not LeaseCheck.NONE
         self._right = way.rights if isinstance(way.rights, ClusterRight) else None
         self._is_plain = way.loop is Loop.PLAIN
@@ -63,21 +66,9 @@ class _Served:
             call.answer(response)
 
     def begin(self, broker: Services, call: Call, request: Any) -> None:
-        way = self._way
-        is_task = way.loop is Loop.TASK
-        # A change that has begun goes on when its client is gone.
-        call.slicing = Slicing(broker.turns, None if is_task else call.connection)
-        call.keeps_order = way.order is Order.KEPT
         serve = self._serve_large if call.is_large else self._serve
-        steps = Steps(serve(broker, call, request), call, broker.clients, broker.loop.time)
-        place = self._place(broker) if self._place is not None else None
-        if is_task or call.is_large or (self._is_leased and not broker.log.has_read_lease):
-            pass  # it waits anyway, or the task of its decoding ends when this returns
-        elif not steps.first():
-            return
-        if call.keeps_order:
-            call.connection.suspend_requests()
-        broker.start(call, partial(_finish, call, steps), place)
+        must_wait = self._is_leased and not broker.log.has_read_lease
+        _begin(broker, call, serve(broker, call, request), self._way, must_wait=must_wait)
 
     async def _serve(self, broker: Services, call: Call, request: Any) -> None:
         if self._is_leased:
@@ -114,6 +105,31 @@ class _Served:
         right = self._right
         if right is not None and not broker.allows(call, right.operation, *CLUSTER):
             raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, right.refusal)
+
+
+def begin_in_order(broker: Services, call: Call, answering: Answering) -> None:
+    """For a plain handler: goes on as `answering`, which answers the call itself.
+
+    Later requests of the connection wait until it is done.
+    """
+    _begin(broker, call, answering, _IN_ORDER, must_wait=False)
+
+
+def _begin(
+    broker: Services, call: Call, answering: Answering, way: Way, *, must_wait: bool
+) -> None:
+    is_task = way.loop is Loop.TASK
+    # A change that has begun goes on when its client is gone.
+    call.slicing = Slicing(broker.turns, None if is_task else call.connection)
+    call.keeps_order = way.order is Order.KEPT
+    steps = Steps(answering, call, broker.clients, broker.loop.time)
+    # The task of its decoding ends when this returns, so a large request gets its own, too.
+    if not (is_task or must_wait or call.is_large) and not steps.first():
+        return
+    if call.keeps_order:
+        call.connection.suspend_requests()
+    place = None if way.place is None else attrgetter(way.place.value)(broker)
+    broker.start(call, partial(_finish, call, steps), place)
 
 
 async def _finish(call: Call, steps: Steps) -> None:

@@ -36,8 +36,7 @@ class Row(NamedTuple):
     version_max: int
     begin: Begin
     items_max: int
-    way: Way | None
-    """None: the handler goes its own way."""
+    way: Way
 
 
 def plain(
@@ -69,15 +68,17 @@ def task(
     return _row(key, Way(Loop.TASK, rights, order, place, lease), handle)
 
 
-def by_itself(key: int, begin: Begin) -> tuple[int, Row]:
-    """A row of a handler that answers its calls itself."""
-    return key, _of(key, begin, None)
+def by_itself(
+    key: int, begin: Begin, rights: By, order: Order, lease: LeaseCheck
+) -> tuple[int, Row]:
+    """A row of a handler that goes its own way, as the row says, and answers its calls itself."""
+    return key, _of(key, begin, Way(Loop.OWN, rights, order, None, lease))
 
 
 def _row(key: int, way: Way, handle: Plain | Handler) -> tuple[int, Row]:
     return key, _of(key, begin_by(way, handle), way)
 
 
-def _of(key: int, begin: Begin, way: Way | None) -> Row:
+def _of(key: int, begin: Begin, way: Way) -> Row:
     api = APIS.get(key) or PRIVATE_APIS[key]
     return Row(api, api.version_min, api.version_max, begin, BUDGETS[key].items_max, way)

@@ -55,6 +55,8 @@ class LeaseCheck(Enum):
 
 
 class Loop(Enum):
+    OWN = auto()
+    """The handler's business: a task or a future for each small request would cost too much."""
     PLAIN = auto()
     COROUTINE = auto()
     TASK = auto()
