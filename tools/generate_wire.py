@@ -175,7 +175,13 @@ def _table(
     root = next(iter(message.roots.values())).name
     rows = [f"    {version}: {function}," for version, function in made.items()]
     kind = name.partition("_")[0].capitalize()
-    return "\n".join([f"{name}: dict[int, {kind}[{root}]] = {{", *rows, "}"])
+    table = "\n".join([f"{name}: dict[int, {kind}[{root}]] = {{", *rows, "}"])
+    if name != "ENCODE_RESPONSE" or not isinstance(writer, Encoders):
+        return table
+    arrays = {version: writer.arrays(message.roots[version], version) for version in versions}
+    rows = [f"    {version}: {text}," for version, text in arrays.items() if text != "()"]
+    more = ["\n\nRESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {", *rows, "}"] if rows else []
+    return table + "\n".join(more)
 
 
 def _imports(text: str, classes: Iterable[str], module: str) -> str:

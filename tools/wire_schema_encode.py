@@ -27,6 +27,30 @@ class Encoders:
 
         return self._functions.add(f"encode_{snake(layout.name)}", version, write)
 
+    def arrays(self, layout: Layout, version: int) -> str:
+        """Returns the `Array`s of a struct as text: of strings and of structs.
+
+        None in a struct that has records itself: it is encoded whole, since what is encoded before
+        and after its records does not lie in one buffer.
+        """
+        if any(field.kind == "records" for field in layout.untagged):
+            return "()"
+        made = [self._one_array(f, version) for f in layout.untagged if f.array]
+        listed = [text for text in made if text]
+        if layout.holds_records and len(listed) > 1:
+            raise ValueError("records below one of several arrays are not supported")
+        return f"({', '.join(listed)},)" if listed else "()"
+
+    def _one_array(self, field: Field, version: int) -> str:
+        if field.layout is None:
+            strings = f'Array("{field.name}", {_put_strings(field)})'
+            return strings if field.kind == "string" else ""
+        many = self._many(field.layout, version)
+        below = self.arrays(field.layout, version)
+        rest = [f", {below}"] if below != "()" or field.layout.holds_records else []
+        rest += [", True"] if field.layout.holds_records else []
+        return f'Array("{field.name}", {many}{"".join(rest)})'
+
     def _many(self, layout: Layout, version: int) -> str:
         body = self._body(layout, version, "out")
         records = layout.holds_records
@@ -83,8 +107,7 @@ class Encoders:
                 f"{run.out} = {many}(v, {run.out}, parts)" if records else f"{many}(v, {run.out})"
             )
         elif field.kind == "string":
-            compact = "compact_" if field.compact else ""
-            call = f"{run.out} += encode_{compact}string_array(v)"
+            call = f"{_put_strings(field)}(v, {run.out})"
         elif field.kind == "16s":
             raise ValueError("arrays of uuids are not supported")  # no message has one
         else:
@@ -214,6 +237,10 @@ def _text(run: _Run, field: Field, value: str) -> None:
         run.lines += ["if v is not None:", "    v = v.encode()"]
     run.length(field, "len(v)")
     run.lines += ["if v:", f"    {run.out} += v"]
+
+
+def _put_strings(field: Field) -> str:
+    return f"put_{'compact_' if field.compact else ''}strings"
 
 
 def _is_given(field: Field) -> str:

@@ -4,20 +4,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.answers.item_frames import ItemFrame
-from broker.answers.nested_frames import SLICE_ITEMS, item_count, nested_frame
 from broker.network.call import Call
 from logstore.slices import Slices
+from logstore.wire.framing.parts import PART_ITEMS, encode_frame_in_parts, item_count
 
 
 def answer_nested(call: Call, response: Any, path: Sequence[str]) -> Slices[None]:
-    """`path` names the arrays, one in the other: `("topics", "partitions")`."""
-    if item_count(response, path, SLICE_ITEMS) <= SLICE_ITEMS:
+    """Answer `call`. `path` names the long arrays, for readers: the generated code knows them."""
+    arrays = call.api.response_arrays(call.version)
+    if item_count(response, arrays, PART_ITEMS) <= PART_ITEMS:
         call.answer(response)
         return
     call.say_throttle(response)
     call.note_errors(response)
     head = (call.correlation_id, call.api, call.version)
-    call.answer_bytes((yield from nested_frame(*head, response, path)))
+    call.answer_bytes((yield from encode_frame_in_parts(*head, response)))
 
 
 def answer_items(call: Call, frame: ItemFrame) -> None:

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -458,4 +459,9 @@ DECODE_RESPONSE: dict[int, Decode[AlterClientQuotasResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[AlterClientQuotasResponse]] = {
     0: _encode_alter_client_quotas_response_v0,
     1: _encode_alter_client_quotas_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("entries", _encode_response_entry_data_list_v0, (Array("entity", _encode_response_entity_data_list_v0),)),),
+    1: (Array("entries", _encode_response_entry_data_list_v1, (Array("entity", _encode_response_entity_data_list_v1),)),),
 }

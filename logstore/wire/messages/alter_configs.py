@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -351,4 +352,10 @@ ENCODE_RESPONSE: dict[int, Encode[AlterConfigsResponse]] = {
     0: _encode_alter_configs_response_v0,
     1: _encode_alter_configs_response_v0,
     2: _encode_alter_configs_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("responses", _encode_alter_configs_resource_response_list_v0),),
+    1: (Array("responses", _encode_alter_configs_resource_response_list_v0),),
+    2: (Array("responses", _encode_alter_configs_resource_response_list_v2),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -464,4 +465,9 @@ DECODE_RESPONSE: dict[int, Decode[AlterPartitionReassignmentsResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[AlterPartitionReassignmentsResponse]] = {
     0: _encode_alter_partition_reassignments_response_v0,
     1: _encode_alter_partition_reassignments_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("responses", _encode_reassignable_topic_response_list_v0, (Array("partitions", _encode_reassignable_partition_response_list_v0),)),),
+    1: (Array("responses", _encode_reassignable_topic_response_list_v0, (Array("partitions", _encode_reassignable_partition_response_list_v0),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -346,4 +347,9 @@ DECODE_RESPONSE: dict[int, Decode[AlterReplicaLogDirsResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[AlterReplicaLogDirsResponse]] = {
     1: _encode_alter_replica_log_dirs_response_v1,
     2: _encode_alter_replica_log_dirs_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_alter_replica_log_dir_topic_result_list_v1, (Array("partitions", _encode_alter_replica_log_dir_partition_result_list_v1),)),),
+    2: (Array("results", _encode_alter_replica_log_dir_topic_result_list_v2, (Array("partitions", _encode_alter_replica_log_dir_partition_result_list_v2),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -505,4 +506,12 @@ ENCODE_RESPONSE: dict[int, Encode[ApiVersionsResponse]] = {
     2: _encode_api_versions_response_v1,
     3: _encode_api_versions_response_v3,
     4: _encode_api_versions_response_v3,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("api_keys", _encode_api_version_list_v0),),
+    1: (Array("api_keys", _encode_api_version_list_v0),),
+    2: (Array("api_keys", _encode_api_version_list_v0),),
+    3: (Array("api_keys", _encode_api_version_list_v3),),
+    4: (Array("api_keys", _encode_api_version_list_v3),),
 }

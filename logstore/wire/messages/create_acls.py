@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -278,4 +279,10 @@ ENCODE_RESPONSE: dict[int, Encode[CreateAclsResponse]] = {
     1: _encode_create_acls_response_v1,
     2: _encode_create_acls_response_v2,
     3: _encode_create_acls_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_acl_creation_result_list_v1),),
+    2: (Array("results", _encode_acl_creation_result_list_v2),),
+    3: (Array("results", _encode_acl_creation_result_list_v2),),
 }

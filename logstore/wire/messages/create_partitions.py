@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -440,4 +441,11 @@ ENCODE_RESPONSE: dict[int, Encode[CreatePartitionsResponse]] = {
     1: _encode_create_partitions_response_v0,
     2: _encode_create_partitions_response_v2,
     3: _encode_create_partitions_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_create_partitions_topic_result_list_v0),),
+    1: (Array("results", _encode_create_partitions_topic_result_list_v0),),
+    2: (Array("results", _encode_create_partitions_topic_result_list_v2),),
+    3: (Array("results", _encode_create_partitions_topic_result_list_v2),),
 }

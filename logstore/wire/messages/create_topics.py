@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -758,4 +759,13 @@ ENCODE_RESPONSE: dict[int, Encode[CreateTopicsResponse]] = {
     5: _encode_create_topics_response_v5,
     6: _encode_create_topics_response_v5,
     7: _encode_create_topics_response_v7,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    2: (Array("topics", _encode_creatable_topic_result_list_v2),),
+    3: (Array("topics", _encode_creatable_topic_result_list_v2),),
+    4: (Array("topics", _encode_creatable_topic_result_list_v2),),
+    5: (Array("topics", _encode_creatable_topic_result_list_v5, (Array("configs", _encode_creatable_topic_configs_list_v5),)),),
+    6: (Array("topics", _encode_creatable_topic_result_list_v5, (Array("configs", _encode_creatable_topic_configs_list_v5),)),),
+    7: (Array("topics", _encode_creatable_topic_result_list_v7, (Array("configs", _encode_creatable_topic_configs_list_v5),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -401,4 +402,10 @@ ENCODE_RESPONSE: dict[int, Encode[DeleteAclsResponse]] = {
     1: _encode_delete_acls_response_v1,
     2: _encode_delete_acls_response_v2,
     3: _encode_delete_acls_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("filter_results", _encode_delete_acls_filter_result_list_v1, (Array("matching_acls", _encode_delete_acls_matching_acl_list_v1),)),),
+    2: (Array("filter_results", _encode_delete_acls_filter_result_list_v2, (Array("matching_acls", _encode_delete_acls_matching_acl_list_v2),)),),
+    3: (Array("filter_results", _encode_delete_acls_filter_result_list_v2, (Array("matching_acls", _encode_delete_acls_matching_acl_list_v2),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -24,9 +25,9 @@ from logstore.wire.primitives import (
     decode_string_array,
     decode_string_length,
     decode_varint,
-    encode_compact_string_array,
     encode_string_length,
     encode_varint,
+    put_compact_strings,
     skip_tags,
     unreadable,
 )
@@ -116,7 +117,7 @@ def _encode_delete_groups_request_v2(o: DeleteGroupsRequest, out: bytearray, par
     else:
         out += encode_varint(n)
     if v:
-        out += encode_compact_string_array(v)
+        put_compact_strings(v, out)
     out.append(0)
     return out
 
@@ -232,4 +233,10 @@ ENCODE_RESPONSE: dict[int, Encode[DeleteGroupsResponse]] = {
     0: _encode_delete_groups_response_v0,
     1: _encode_delete_groups_response_v0,
     2: _encode_delete_groups_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_deletable_group_result_list_v0),),
+    1: (Array("results", _encode_deletable_group_result_list_v0),),
+    2: (Array("results", _encode_deletable_group_result_list_v2),),
 }

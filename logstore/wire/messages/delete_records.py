@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -333,4 +334,10 @@ ENCODE_RESPONSE: dict[int, Encode[DeleteRecordsResponse]] = {
     0: _encode_delete_records_response_v0,
     1: _encode_delete_records_response_v0,
     2: _encode_delete_records_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_delete_records_topic_result_list_v0, (Array("partitions", _encode_delete_records_partition_result_list_v0),)),),
+    1: (Array("topics", _encode_delete_records_topic_result_list_v0, (Array("partitions", _encode_delete_records_partition_result_list_v0),)),),
+    2: (Array("topics", _encode_delete_records_topic_result_list_v2, (Array("partitions", _encode_delete_records_partition_result_list_v2),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -416,4 +417,13 @@ ENCODE_RESPONSE: dict[int, Encode[DeleteTopicsResponse]] = {
     4: _encode_delete_topics_response_v4,
     5: _encode_delete_topics_response_v5,
     6: _encode_delete_topics_response_v6,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("responses", _encode_deletable_topic_result_list_v1),),
+    2: (Array("responses", _encode_deletable_topic_result_list_v1),),
+    3: (Array("responses", _encode_deletable_topic_result_list_v1),),
+    4: (Array("responses", _encode_deletable_topic_result_list_v4),),
+    5: (Array("responses", _encode_deletable_topic_result_list_v5),),
+    6: (Array("responses", _encode_deletable_topic_result_list_v6),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -329,4 +330,10 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeAclsResponse]] = {
     1: _encode_describe_acls_response_v1,
     2: _encode_describe_acls_response_v2,
     3: _encode_describe_acls_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("resources", _encode_describe_acls_resource_list_v1, (Array("acls", _encode_acl_description_list_v1),)),),
+    2: (Array("resources", _encode_describe_acls_resource_list_v2, (Array("acls", _encode_acl_description_list_v2),)),),
+    3: (Array("resources", _encode_describe_acls_resource_list_v2, (Array("acls", _encode_acl_description_list_v2),)),),
 }

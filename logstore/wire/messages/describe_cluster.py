@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -261,4 +262,10 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeClusterResponse]] = {
     0: _encode_describe_cluster_response_v0,
     1: _encode_describe_cluster_response_v1,
     2: _encode_describe_cluster_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("brokers", _encode_describe_cluster_broker_list_v0),),
+    1: (Array("brokers", _encode_describe_cluster_broker_list_v0),),
+    2: (Array("brokers", _encode_describe_cluster_broker_list_v2),),
 }

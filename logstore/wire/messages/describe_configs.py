@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -24,9 +25,9 @@ from logstore.wire.primitives import (
     decode_string_array,
     decode_string_length,
     decode_varint,
-    encode_compact_string_array,
     encode_string_length,
     encode_varint,
+    put_compact_strings,
     skip_tags,
     unreadable,
 )
@@ -285,7 +286,7 @@ def _encode_describe_configs_resource_list_v4(items: list[DescribeConfigsResourc
         else:
             out += encode_varint(n)
         if v:
-            out += encode_compact_string_array(v)
+            put_compact_strings(v, out)
         out.append(0)
 
 
@@ -716,4 +717,11 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeConfigsResponse]] = {
     2: _encode_describe_configs_response_v1,
     3: _encode_describe_configs_response_v3,
     4: _encode_describe_configs_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_describe_configs_result_list_v1, (Array("configs", _encode_describe_configs_resource_result_list_v1, (Array("synonyms", _encode_describe_configs_synonym_list_v1),)),)),),
+    2: (Array("results", _encode_describe_configs_result_list_v1, (Array("configs", _encode_describe_configs_resource_result_list_v1, (Array("synonyms", _encode_describe_configs_synonym_list_v1),)),)),),
+    3: (Array("results", _encode_describe_configs_result_list_v3, (Array("configs", _encode_describe_configs_resource_result_list_v3, (Array("synonyms", _encode_describe_configs_synonym_list_v1),)),)),),
+    4: (Array("results", _encode_describe_configs_result_list_v4, (Array("configs", _encode_describe_configs_resource_result_list_v4, (Array("synonyms", _encode_describe_configs_synonym_list_v4),)),)),),
 }

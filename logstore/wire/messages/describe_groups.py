@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -24,9 +25,9 @@ from logstore.wire.primitives import (
     decode_string_array,
     decode_string_length,
     decode_varint,
-    encode_compact_string_array,
     encode_string_length,
     encode_varint,
+    put_compact_strings,
     skip_tags,
     unreadable,
 )
@@ -170,7 +171,7 @@ def _encode_describe_groups_request_v6(o: DescribeGroupsRequest, out: bytearray,
     else:
         out += encode_varint(n)
     if v:
-        out += encode_compact_string_array(v)
+        put_compact_strings(v, out)
     out += _pack_ox(o.include_authorized_operations)
     return out
 
@@ -736,4 +737,14 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeGroupsResponse]] = {
     4: _encode_describe_groups_response_v4,
     5: _encode_describe_groups_response_v5,
     6: _encode_describe_groups_response_v6,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("groups", _encode_described_group_list_v0, (Array("members", _encode_described_group_member_list_v0),)),),
+    1: (Array("groups", _encode_described_group_list_v0, (Array("members", _encode_described_group_member_list_v0),)),),
+    2: (Array("groups", _encode_described_group_list_v0, (Array("members", _encode_described_group_member_list_v0),)),),
+    3: (Array("groups", _encode_described_group_list_v3, (Array("members", _encode_described_group_member_list_v0),)),),
+    4: (Array("groups", _encode_described_group_list_v4, (Array("members", _encode_described_group_member_list_v4),)),),
+    5: (Array("groups", _encode_described_group_list_v5, (Array("members", _encode_described_group_member_list_v5),)),),
+    6: (Array("groups", _encode_described_group_list_v6, (Array("members", _encode_described_group_member_list_v5),)),),
 }

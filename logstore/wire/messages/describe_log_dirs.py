@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -423,4 +424,12 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeLogDirsResponse]] = {
     3: _encode_describe_log_dirs_response_v3,
     4: _encode_describe_log_dirs_response_v4,
     5: _encode_describe_log_dirs_response_v5,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_describe_log_dirs_result_list_v1, (Array("topics", _encode_describe_log_dirs_topic_list_v1, (Array("partitions", _encode_describe_log_dirs_partition_list_v1),)),)),),
+    2: (Array("results", _encode_describe_log_dirs_result_list_v2, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
+    3: (Array("results", _encode_describe_log_dirs_result_list_v2, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
+    4: (Array("results", _encode_describe_log_dirs_result_list_v4, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
+    5: (Array("results", _encode_describe_log_dirs_result_list_v5, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -245,4 +246,8 @@ DECODE_RESPONSE: dict[int, Decode[DescribeProducersResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeProducersResponse]] = {
     0: _encode_describe_producers_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_topic_response_list_v0, (Array("partitions", _encode_partition_response_list_v0, (Array("active_producers", _encode_producer_state_list_v0),)),)),),
 }

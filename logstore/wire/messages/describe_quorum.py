@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -496,4 +497,10 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeQuorumResponse]] = {
     0: _encode_describe_quorum_response_v0,
     1: _encode_describe_quorum_response_v1,
     2: _encode_describe_quorum_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_response_topic_data_list_v0, (Array("partitions", _encode_response_partition_data_list_v0, (Array("current_voters", _encode_replica_state_list_v0), Array("observers", _encode_replica_state_list_v0),)),)),),
+    1: (Array("topics", _encode_response_topic_data_list_v1, (Array("partitions", _encode_response_partition_data_list_v1, (Array("current_voters", _encode_replica_state_list_v1), Array("observers", _encode_replica_state_list_v1),)),)),),
+    2: (Array("topics", _encode_response_topic_data_list_v2, (Array("partitions", _encode_response_partition_data_list_v2, (Array("current_voters", _encode_replica_state_list_v2), Array("observers", _encode_replica_state_list_v2),)),)), Array("nodes", _encode_node_list_v2, (Array("listeners", _encode_listener_list_v2),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -331,4 +332,8 @@ DECODE_RESPONSE: dict[int, Decode[DescribeTopicPartitionsResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeTopicPartitionsResponse]] = {
     0: _encode_describe_topic_partitions_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_describe_topic_partitions_response_topic_list_v0, (Array("partitions", _encode_describe_topic_partitions_response_partition_list_v0),)),),
 }

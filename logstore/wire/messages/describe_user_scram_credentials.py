@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -219,4 +220,8 @@ DECODE_RESPONSE: dict[int, Decode[DescribeUserScramCredentialsResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeUserScramCredentialsResponse]] = {
     0: _encode_describe_user_scram_credentials_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_describe_user_scram_credentials_result_list_v0, (Array("credential_infos", _encode_credential_info_list_v0),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -464,4 +465,10 @@ ENCODE_RESPONSE: dict[int, Encode[ElectLeadersResponse]] = {
     0: _encode_elect_leaders_response_v0,
     1: _encode_elect_leaders_response_v1,
     2: _encode_elect_leaders_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("replica_election_results", _encode_replica_election_result_list_v0, (Array("partition_result", _encode_partition_result_list_v0),)),),
+    1: (Array("replica_election_results", _encode_replica_election_result_list_v0, (Array("partition_result", _encode_partition_result_list_v0),)),),
+    2: (Array("replica_election_results", _encode_replica_election_result_list_v2, (Array("partition_result", _encode_partition_result_list_v2),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -1787,4 +1788,22 @@ ENCODE_RESPONSE: dict[int, Encode[FetchResponse]] = {
     16: _encode_fetch_response_v16,
     17: _encode_fetch_response_v16,
     18: _encode_fetch_response_v16,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    4: (Array("responses", _encode_fetchable_topic_response_list_v4, (Array("partitions", _encode_partition_data_list_v4, (), True),), True),),
+    5: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    6: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    7: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    8: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    9: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    10: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    11: (Array("responses", _encode_fetchable_topic_response_list_v11, (Array("partitions", _encode_partition_data_list_v11, (), True),), True),),
+    12: (Array("responses", _encode_fetchable_topic_response_list_v12, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    13: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    14: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    15: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    16: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    17: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    18: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
 }

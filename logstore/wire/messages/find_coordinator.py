@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -23,9 +24,9 @@ from logstore.wire.primitives import (
     decode_compact_string_array,
     decode_string_length,
     decode_varint,
-    encode_compact_string_array,
     encode_string_length,
     encode_varint,
+    put_compact_strings,
     skip_tags,
     unreadable,
 )
@@ -189,7 +190,7 @@ def _encode_find_coordinator_request_v6(o: FindCoordinatorRequest, out: bytearra
     n = len(v) + 1
     out += _pack_bc(o.key_type, n) if n < 128 else _pack_b(o.key_type) + encode_varint(n)
     if v:
-        out += encode_compact_string_array(v)
+        put_compact_strings(v, out)
     out.append(0)
     return out
 
@@ -377,4 +378,10 @@ ENCODE_RESPONSE: dict[int, Encode[FindCoordinatorResponse]] = {
     4: _encode_find_coordinator_response_v4,
     5: _encode_find_coordinator_response_v4,
     6: _encode_find_coordinator_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    4: (Array("coordinators", _encode_coordinator_list_v4),),
+    5: (Array("coordinators", _encode_coordinator_list_v4),),
+    6: (Array("coordinators", _encode_coordinator_list_v4),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -469,4 +470,9 @@ DECODE_RESPONSE: dict[int, Decode[IncrementalAlterConfigsResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[IncrementalAlterConfigsResponse]] = {
     0: _encode_incremental_alter_configs_response_v0,
     1: _encode_incremental_alter_configs_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("responses", _encode_alter_configs_resource_response_list_v0),),
+    1: (Array("responses", _encode_alter_configs_resource_response_list_v1),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -421,4 +422,10 @@ ENCODE_RESPONSE: dict[int, Encode[LeaveGroupResponse]] = {
     3: _encode_leave_group_response_v3,
     4: _encode_leave_group_response_v4,
     5: _encode_leave_group_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    3: (Array("members", _encode_member_response_list_v3),),
+    4: (Array("members", _encode_member_response_list_v4),),
+    5: (Array("members", _encode_member_response_list_v4),),
 }

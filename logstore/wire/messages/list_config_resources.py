@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -166,4 +167,9 @@ DECODE_RESPONSE: dict[int, Decode[ListConfigResourcesResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[ListConfigResourcesResponse]] = {
     0: _encode_list_config_resources_response_v0,
     1: _encode_list_config_resources_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("config_resources", _encode_config_resource_list_v0),),
+    1: (Array("config_resources", _encode_config_resource_list_v1),),
 }

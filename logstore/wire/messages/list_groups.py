@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -23,9 +24,9 @@ from logstore.wire.primitives import (
     decode_compact_string_array,
     decode_string_length,
     decode_varint,
-    encode_compact_string_array,
     encode_string_length,
     encode_varint,
+    put_compact_strings,
     skip_tags,
     unreadable,
 )
@@ -159,7 +160,7 @@ def _encode_list_groups_request_v5(o: ListGroupsRequest, out: bytearray, parts: 
     else:
         out += encode_varint(n)
     if v:
-        out += encode_compact_string_array(v)
+        put_compact_strings(v, out)
     v = o.types_filter
     n = len(v) + 1
     if n < 128:
@@ -167,7 +168,7 @@ def _encode_list_groups_request_v5(o: ListGroupsRequest, out: bytearray, parts: 
     else:
         out += encode_varint(n)
     if v:
-        out += encode_compact_string_array(v)
+        put_compact_strings(v, out)
     out.append(0)
     return out
 
@@ -428,4 +429,13 @@ ENCODE_RESPONSE: dict[int, Encode[ListGroupsResponse]] = {
     3: _encode_list_groups_response_v3,
     4: _encode_list_groups_response_v4,
     5: _encode_list_groups_response_v5,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("groups", _encode_listed_group_list_v0),),
+    1: (Array("groups", _encode_listed_group_list_v0),),
+    2: (Array("groups", _encode_listed_group_list_v0),),
+    3: (Array("groups", _encode_listed_group_list_v3),),
+    4: (Array("groups", _encode_listed_group_list_v4),),
+    5: (Array("groups", _encode_listed_group_list_v5),),
 }

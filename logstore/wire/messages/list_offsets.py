@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -619,4 +620,18 @@ ENCODE_RESPONSE: dict[int, Encode[ListOffsetsResponse]] = {
     9: _encode_list_offsets_response_v6,
     10: _encode_list_offsets_response_v6,
     11: _encode_list_offsets_response_v6,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("topics", _encode_list_offsets_topic_response_list_v1, (Array("partitions", _encode_list_offsets_partition_response_list_v1),)),),
+    2: (Array("topics", _encode_list_offsets_topic_response_list_v1, (Array("partitions", _encode_list_offsets_partition_response_list_v1),)),),
+    3: (Array("topics", _encode_list_offsets_topic_response_list_v1, (Array("partitions", _encode_list_offsets_partition_response_list_v1),)),),
+    4: (Array("topics", _encode_list_offsets_topic_response_list_v4, (Array("partitions", _encode_list_offsets_partition_response_list_v4),)),),
+    5: (Array("topics", _encode_list_offsets_topic_response_list_v4, (Array("partitions", _encode_list_offsets_partition_response_list_v4),)),),
+    6: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    7: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    8: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    9: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    10: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    11: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
 }

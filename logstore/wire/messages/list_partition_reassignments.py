@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -245,4 +246,8 @@ DECODE_RESPONSE: dict[int, Decode[ListPartitionReassignmentsResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[ListPartitionReassignmentsResponse]] = {
     0: _encode_list_partition_reassignments_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_ongoing_topic_reassignment_list_v0, (Array("partitions", _encode_ongoing_partition_reassignment_list_v0),)),),
 }

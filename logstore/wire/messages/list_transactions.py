@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -23,9 +24,9 @@ from logstore.wire.primitives import (
     decode_fixed_array,
     decode_string_length,
     decode_varint,
-    encode_compact_string_array,
     encode_string_length,
     encode_varint,
+    put_compact_strings,
     skip_tags,
     unreadable,
 )
@@ -195,7 +196,7 @@ def _encode_list_transactions_response_v0(o: ListTransactionsResponse, out: byte
     n = len(v) + 1
     out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
     if v:
-        out += encode_compact_string_array(v)
+        put_compact_strings(v, out)
     v = o.transaction_states
     n = len(v) + 1
     if n < 128:
@@ -224,4 +225,10 @@ ENCODE_RESPONSE: dict[int, Encode[ListTransactionsResponse]] = {
     0: _encode_list_transactions_response_v0,
     1: _encode_list_transactions_response_v0,
     2: _encode_list_transactions_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("unknown_state_filters", put_compact_strings), Array("transaction_states", _encode_transaction_state_list_v0),),
+    1: (Array("unknown_state_filters", put_compact_strings), Array("transaction_states", _encode_transaction_state_list_v0),),
+    2: (Array("unknown_state_filters", put_compact_strings), Array("transaction_states", _encode_transaction_state_list_v0),),
 }

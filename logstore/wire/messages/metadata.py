@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -1147,4 +1148,21 @@ ENCODE_RESPONSE: dict[int, Encode[MetadataResponse]] = {
     11: _encode_metadata_response_v11,
     12: _encode_metadata_response_v12,
     13: _encode_metadata_response_v13,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("brokers", _encode_metadata_response_broker_list_v0), Array("topics", _encode_metadata_response_topic_list_v0, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    1: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    2: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    3: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    4: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    5: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v5, (Array("partitions", _encode_metadata_response_partition_list_v5),)),),
+    6: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v5, (Array("partitions", _encode_metadata_response_partition_list_v5),)),),
+    7: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v7, (Array("partitions", _encode_metadata_response_partition_list_v7),)),),
+    8: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v8, (Array("partitions", _encode_metadata_response_partition_list_v7),)),),
+    9: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v9, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    10: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v10, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    11: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v10, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    12: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v12, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    13: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v12, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -845,4 +846,16 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetCommitResponse]] = {
     8: _encode_offset_commit_response_v8,
     9: _encode_offset_commit_response_v8,
     10: _encode_offset_commit_response_v10,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    2: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    3: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    4: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    5: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    6: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    7: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    8: (Array("topics", _encode_offset_commit_response_topic_list_v8, (Array("partitions", _encode_offset_commit_response_partition_list_v8),)),),
+    9: (Array("topics", _encode_offset_commit_response_topic_list_v8, (Array("partitions", _encode_offset_commit_response_partition_list_v8),)),),
+    10: (Array("topics", _encode_offset_commit_response_topic_list_v10, (Array("partitions", _encode_offset_commit_response_partition_list_v8),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -211,4 +212,8 @@ DECODE_RESPONSE: dict[int, Decode[OffsetDeleteResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetDeleteResponse]] = {
     0: _encode_offset_delete_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_offset_delete_response_topic_list_v0, (Array("partitions", _encode_offset_delete_response_partition_list_v0),)),),
 }

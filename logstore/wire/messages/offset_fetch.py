@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -1115,4 +1116,17 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetFetchResponse]] = {
     8: _encode_offset_fetch_response_v8,
     9: _encode_offset_fetch_response_v8,
     10: _encode_offset_fetch_response_v10,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    2: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    3: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    4: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    5: (Array("topics", _encode_offset_fetch_response_topic_list_v5, (Array("partitions", _encode_offset_fetch_response_partition_list_v5),)),),
+    6: (Array("topics", _encode_offset_fetch_response_topic_list_v6, (Array("partitions", _encode_offset_fetch_response_partition_list_v6),)),),
+    7: (Array("topics", _encode_offset_fetch_response_topic_list_v6, (Array("partitions", _encode_offset_fetch_response_partition_list_v6),)),),
+    8: (Array("groups", _encode_offset_fetch_response_group_list_v8, (Array("topics", _encode_offset_fetch_response_topics_list_v8, (Array("partitions", _encode_offset_fetch_response_partitions_list_v8),)),)),),
+    9: (Array("groups", _encode_offset_fetch_response_group_list_v8, (Array("topics", _encode_offset_fetch_response_topics_list_v8, (Array("partitions", _encode_offset_fetch_response_partitions_list_v8),)),)),),
+    10: (Array("groups", _encode_offset_fetch_response_group_list_v10, (Array("topics", _encode_offset_fetch_response_topics_list_v10, (Array("partitions", _encode_offset_fetch_response_partitions_list_v8),)),)),),
 }

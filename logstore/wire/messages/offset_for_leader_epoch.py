@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -352,4 +353,10 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetForLeaderEpochResponse]] = {
     2: _encode_offset_for_leader_epoch_response_v2,
     3: _encode_offset_for_leader_epoch_response_v2,
     4: _encode_offset_for_leader_epoch_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    2: (Array("topics", _encode_offset_for_leader_topic_result_list_v2, (Array("partitions", _encode_epoch_end_offset_list_v2),)),),
+    3: (Array("topics", _encode_offset_for_leader_topic_result_list_v2, (Array("partitions", _encode_epoch_end_offset_list_v2),)),),
+    4: (Array("topics", _encode_offset_for_leader_topic_result_list_v4, (Array("partitions", _encode_epoch_end_offset_list_v4),)),),
 }

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -1076,4 +1077,18 @@ ENCODE_RESPONSE: dict[int, Encode[ProduceResponse]] = {
     11: _encode_produce_response_v10,
     12: _encode_produce_response_v10,
     13: _encode_produce_response_v13,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    3: (Array("responses", _encode_topic_produce_response_list_v3, (Array("partition_responses", _encode_partition_produce_response_list_v3),)),),
+    4: (Array("responses", _encode_topic_produce_response_list_v3, (Array("partition_responses", _encode_partition_produce_response_list_v3),)),),
+    5: (Array("responses", _encode_topic_produce_response_list_v5, (Array("partition_responses", _encode_partition_produce_response_list_v5),)),),
+    6: (Array("responses", _encode_topic_produce_response_list_v5, (Array("partition_responses", _encode_partition_produce_response_list_v5),)),),
+    7: (Array("responses", _encode_topic_produce_response_list_v5, (Array("partition_responses", _encode_partition_produce_response_list_v5),)),),
+    8: (Array("responses", _encode_topic_produce_response_list_v8, (Array("partition_responses", _encode_partition_produce_response_list_v8, (Array("record_errors", _encode_batch_index_and_error_message_list_v8),)),)),),
+    9: (Array("responses", _encode_topic_produce_response_list_v9, (Array("partition_responses", _encode_partition_produce_response_list_v9, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    10: (Array("responses", _encode_topic_produce_response_list_v10, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    11: (Array("responses", _encode_topic_produce_response_list_v10, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    12: (Array("responses", _encode_topic_produce_response_list_v10, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    13: (Array("responses", _encode_topic_produce_response_list_v13, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
 }

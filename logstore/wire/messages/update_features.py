@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
+    Array,
     Buffer,
     Decode,
     Encode,
@@ -268,4 +269,9 @@ ENCODE_RESPONSE: dict[int, Encode[UpdateFeaturesResponse]] = {
     0: _encode_update_features_response_v0,
     1: _encode_update_features_response_v0,
     2: _encode_update_features_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_updatable_feature_result_list_v0),),
+    1: (Array("results", _encode_updatable_feature_result_list_v0),),
 }
