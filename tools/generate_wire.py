@@ -12,14 +12,16 @@ and what our own client needs (encode requests and decode responses in the versi
 
 import argparse
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tools.wire_schema import Field, Message, Shape, flexible_from, read_message
+from tools.wire_schema_cold import ColdDecoders, ColdEncoders
 from tools.wire_schema_decode import Decoders
 from tools.wire_schema_encode import Encoders
-from tools.wire_schema_text import Functions, literal
+from tools.wire_schema_text import Functions, indent, literal
 
 
 class Api(NamedTuple):
@@ -30,6 +32,16 @@ class Api(NamedTuple):
     sent: tuple[int, ...] = ()
     """Sent by our own client. Append a newer version; a released one stays for older brokers."""
 
+
+HOT = (
+    *("produce", "fetch", "list_offsets", "metadata", "offset_commit", "offset_fetch"),
+    *("find_coordinator", "join_group", "heartbeat", "sync_group", "api_versions"),
+)
+"""Their code is unrolled field by field: clients send these as long as they run, or all of them at
+once when a broker has died. The others are sent by tools, or once by each client: their code calls
+`message_reader` and `message_writer` for each field, has a third of the lines and takes up to 1.7
+times as long.
+"""
 
 APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions our client sends
     Api(0, "produce", range(3, 14), (11,)),
@@ -92,7 +104,9 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 
 from __future__ import annotations
 '''
-_PRIMITIVES = "logstore.wire.primitives"
+_SHARED = ("message_reader", "message_writer", "primitives")
+"""Modules of `logstore.wire` that generated code imports from."""
+
 _MESSAGES = "logstore.wire.messages"
 
 
@@ -118,7 +132,9 @@ def generate() -> dict[str, str]:
             "DECODE_RESPONSE": api.sent,
             "ENCODE_RESPONSE": api.versions,
         }
-        files[f"{api.module}.py"] = _module(api, messages, tables, _classes(messages))
+        is_hot = api.module in HOT
+        classes = _classes(messages)
+        files[f"{api.module}.py"] = _module(api, messages, tables, classes, is_hot=is_hot)
     files["index.py"] = _index(flexible)
     return files
 
@@ -128,7 +144,13 @@ def rest(api: Api) -> str:
     messages = _read(api)
     versions = [version for version in api.versions if version not in api.sent]
     tables = {"ENCODE_REQUEST": versions, "DECODE_RESPONSE": versions}
-    return _module(api, messages, tables, [])
+    return _module(api, messages, tables, [], is_hot=api.module in HOT)
+
+
+def unrolled(api: Api) -> str:
+    """Returns the text of a module with all versions both ways, each unrolled, for comparison."""
+    names = ("DECODE_REQUEST", "ENCODE_REQUEST", "DECODE_RESPONSE", "ENCODE_RESPONSE")
+    return _module(api, _read(api), dict.fromkeys(names, api.versions), [], is_hot=True)
 
 
 def _read(api: Api) -> list[Message]:
@@ -138,13 +160,18 @@ def _read(api: Api) -> list[Message]:
 
 
 def _module(
-    api: Api, messages: list[Message], tables: Mapping[str, Sequence[int]], classes: list[str]
+    api: Api,
+    messages: list[Message],
+    tables: Mapping[str, Sequence[int]],
+    classes: list[str],
+    *,
+    is_hot: bool,
 ) -> str:
     """`tables`: the versions of each table; `classes`: empty if the committed ones are used."""
     functions = Functions()
     shapes = {shape.name: shape for message in messages for shape in message.shapes}
     ends = [
-        _table(name, versions, message, functions, shapes)
+        _table(name, versions, message, functions, shapes, is_hot=is_hot)
         for message in messages
         for name, versions in tables.items()
         if name.endswith(message.role.upper())
@@ -164,13 +191,18 @@ def _table(
     message: Message,
     functions: Functions,
     shapes: dict[str, Shape],
+    *,
+    is_hot: bool,
 ) -> str:
-    writer: Decoders | Encoders
-    if name.startswith("DECODE"):
+    writer: Decoders | ColdDecoders | Encoders
+    if name.startswith("DECODE") and not is_hot:
+        writer = ColdDecoders(functions, shapes)
+    elif name.startswith("DECODE"):
         views = any(root.holds_records for root in message.roots.values())
         writer = Decoders(functions, shapes, views)
     else:
-        writer = Encoders(functions, split_records=message.role == "response")
+        encoders = Encoders if is_hot else ColdEncoders
+        writer = encoders(functions, split_records=message.role == "response")
     made = {version: writer.root(message.roots[version], version) for version in versions}
     root = next(iter(message.roots.values())).name
     rows = [f"    {version}: {function}," for version, function in made.items()]
@@ -190,17 +222,27 @@ def _imports(text: str, classes: Iterable[str], module: str) -> str:
     def used(names: Iterable[str]) -> list[str]:
         return [name for name in names if re.search(rf"\b{name}\b", text)]
 
-    source = (Path(__file__).parent.parent / "logstore/wire/primitives.py").read_text("utf-8")
-    offered = re.findall(r"^(?:def|class) (\w+)|^([A-Z]\w+) = ", source, re.MULTILINE)
-    names = sorted(used(filter(None, (a or b for a, b in offered))))
     lines = ["from struct import Struct"] if used(["Struct"]) else []
-    lines += ["from typing import Any"] if used(["Any"]) else []
-    lines += ["", f"from {_PRIMITIVES} import (", *(f"    {name}," for name in names), ")"]
-    if taken := used(classes):
-        lines += [f"from {module} import (", *(f"    {name}," for name in taken), ")"]
+    lines += ["from typing import Any", ""] if used(["Any"]) else [""]
+    for shared in _SHARED:
+        lines += _import(f"logstore.wire.{shared}", used(_offered(shared)))
+    lines += _import(module, used(classes))
     if used(["new"]):
         lines += ["", "new = object.__new__"]
     return "\n".join(lines)
+
+
+def _offered(module: str) -> list[str]:
+    source = (Path(__file__).parent.parent / f"logstore/wire/{module}.py").read_text("utf-8")
+    found = re.findall(r"^(?:def|class) (\w+)|^([A-Z]\w+) = ", source, re.MULTILINE)
+    return sorted(a or b for a, b in found)
+
+
+def _import(module: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    listed = textwrap.wrap(", ".join(names), 96)
+    return [f"from {module} import (", *indent(listed[:-1]), f"    {listed[-1]},", ")"]
 
 
 def _classes(messages: list[Message]) -> list[str]:

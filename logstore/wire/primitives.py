@@ -7,7 +7,7 @@
     tag section       varint count, then per tag: varint tag, varint size, that many bytes
 
 Compact forms, varints and tags are those of flexible versions (KIP-482). All integers are
-big-endian. The functions here are the slow or rare paths: the generated code handles one-byte
+big-endian. The functions here are the slow or rare paths: unrolled code handles one-byte
 varints and fixed fields inline, and calls in here for the rest. They raise ValueError, IndexError
 or struct.error; the generated function that called turns those into a `DecodeError` that says which
 field stopped at which byte.
@@ -151,6 +151,8 @@ def encode_string_length(length: int) -> bytes:
 def decode_fixed_array(
     buf: Readable, at: int, end: int, count_max: int, count: int, fixed: Struct
 ) -> tuple[list[int], int]:
+    if not count:
+        return [], at
     stop = _array_end(at, end, count_max, count, fixed.size)
     if count == 1:
         return list(fixed.unpack_from(buf, at)), stop

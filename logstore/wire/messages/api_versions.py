@@ -13,21 +13,8 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Array,
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_tag,
-    decode_varint,
-    encode_string_length,
-    encode_tag,
-    encode_varint,
-    skip_tags,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, bad_count, bad_length, decode_string_length,
+    decode_tag, decode_varint, encode_string_length, encode_tag, encode_varint, skip_tags,
     unreadable,
 )
 
@@ -171,7 +158,6 @@ def _decode_api_versions_request_v3(data: Buffer, at: int, end: int, count_max: 
 
 
 def _encode_api_versions_request_v0(o: ApiVersionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     return out
 
 
@@ -365,7 +351,6 @@ def _decode_api_versions_response_v4(data: Buffer, at: int, end: int, count_max:
 
 
 def _encode_api_version_list_v0(items: list[ApiVersion], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_hhh(o.api_key, o.min_version, o.max_version)
 
@@ -392,7 +377,6 @@ def _encode_api_versions_response_v1(o: ApiVersionsResponse, out: bytearray, par
 
 
 def _encode_api_version_list_v3(items: list[ApiVersion], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_hhhx(o.api_key, o.min_version, o.max_version)
 

@@ -13,28 +13,10 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Array,
-    Buffer,
-    Decode,
-    Encode,
-    INLINE_RECORDS_BYTES_MAX,
-    Message,
-    Records,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_tag,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_tag,
-    encode_varint,
-    put_records_parts,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, INLINE_RECORDS_BYTES_MAX, Message, Records, UNREADABLE,
+    ZERO_UUID, bad_count, bad_length, decode_fixed_array, decode_string_length, decode_tag,
+    decode_varint, encode_fixed_array, encode_string_length, encode_tag, encode_varint,
+    put_records_parts, skip_tags, unreadable,
 )
 
 new = object.__new__
@@ -1122,7 +1104,6 @@ def _decode_fetch_request_v18(data: Buffer, at: int, end: int, count_max: int) -
 
 
 def _encode_fetch_partition_list_v12(items: list[FetchPartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iiqiqix(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes)
 
@@ -1401,7 +1382,6 @@ def _decode_fetch_response_v12(data: Buffer, at: int, end: int, count_max: int) 
 
 
 def _encode_aborted_transaction_list_v4(items: list[AbortedTransaction], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_qq(o.producer_id, o.first_offset)
 
@@ -1564,31 +1544,26 @@ def _encode_fetch_response_v11(o: FetchResponse, out: bytearray, parts: list[Buf
 
 
 def _encode_aborted_transaction_list_v12(items: list[AbortedTransaction], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_qqx(o.producer_id, o.first_offset)
 
 
 def _encode_epoch_end_offset_list_v12(items: list[EpochEndOffset], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqx(o.epoch, o.end_offset)
 
 
 def _encode_leader_id_and_epoch_list_v12(items: list[LeaderIdAndEpoch], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iix(o.leader_id, o.leader_epoch)
 
 
 def _encode_snapshot_id_list_v12(items: list[SnapshotId], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_qix(o.end_offset, o.epoch)
 
 
 def _encode_partition_data_tags_v12(o: PartitionData, out: bytearray) -> None:
-    v: Any
     count = 0
     tags = bytearray()
     if (o.diverging_epoch is not None and o.diverging_epoch != EpochEndOffset()):

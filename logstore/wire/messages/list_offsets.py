@@ -13,20 +13,8 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Array,
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, bad_count, bad_length, decode_string_length,
+    decode_varint, encode_string_length, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
@@ -365,7 +353,6 @@ def _decode_list_offsets_request_v10(data: Buffer, at: int, end: int, count_max:
 
 
 def _encode_list_offsets_partition_list_v10(items: list[ListOffsetsPartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iiqx(o.partition_index, o.current_leader_epoch, o.timestamp)
 
@@ -476,7 +463,6 @@ def _decode_list_offsets_response_v10(data: Buffer, at: int, end: int, count_max
 
 
 def _encode_list_offsets_partition_response_list_v1(items: list[ListOffsetsPartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqq(o.partition_index, o.error_code, o.timestamp, o.offset)
 
@@ -517,7 +503,6 @@ def _encode_list_offsets_response_v2(o: ListOffsetsResponse, out: bytearray, par
 
 
 def _encode_list_offsets_partition_response_list_v4(items: list[ListOffsetsPartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch)
 
@@ -548,7 +533,6 @@ def _encode_list_offsets_response_v4(o: ListOffsetsResponse, out: bytearray, par
 
 
 def _encode_list_offsets_partition_response_list_v6(items: list[ListOffsetsPartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqqix(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch)
 

@@ -13,21 +13,8 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Array,
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, ZERO_UUID, bad_count, bad_length,
+    decode_string_length, decode_varint, encode_string_length, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
@@ -715,7 +702,6 @@ def _decode_offset_commit_response_v9(data: Buffer, at: int, end: int, count_max
 
 
 def _encode_offset_commit_response_partition_list_v2(items: list[OffsetCommitResponsePartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ih(o.partition_index, o.error_code)
 
@@ -756,7 +742,6 @@ def _encode_offset_commit_response_v3(o: OffsetCommitResponse, out: bytearray, p
 
 
 def _encode_offset_commit_response_partition_list_v8(items: list[OffsetCommitResponsePartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihx(o.partition_index, o.error_code)
 

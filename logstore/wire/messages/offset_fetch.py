@@ -13,23 +13,9 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Array,
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, ZERO_UUID, bad_count, bad_length,
+    decode_fixed_array, decode_string_length, decode_varint, encode_fixed_array,
+    encode_string_length, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__

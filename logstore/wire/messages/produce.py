@@ -13,24 +13,9 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Array,
-    Buffer,
-    Decode,
-    Encode,
-    INLINE_RECORDS_BYTES_MAX,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_tag,
-    decode_varint,
-    encode_string_length,
-    encode_tag,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, INLINE_RECORDS_BYTES_MAX, Message, UNREADABLE, ZERO_UUID,
+    bad_count, bad_length, decode_string_length, decode_tag, decode_varint, encode_string_length,
+    encode_tag, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
@@ -705,7 +690,6 @@ def _decode_produce_response_v11(data: Buffer, at: int, end: int, count_max: int
 
 
 def _encode_partition_produce_response_list_v3(items: list[PartitionProduceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqq(o.index, o.error_code, o.base_offset, o.log_append_time_ms)
 
@@ -737,7 +721,6 @@ def _encode_produce_response_v3(o: ProduceResponse, out: bytearray, parts: list[
 
 
 def _encode_partition_produce_response_list_v5(items: list[PartitionProduceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqqq(o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset)
 
@@ -894,13 +877,11 @@ def _encode_produce_response_v9(o: ProduceResponse, out: bytearray, parts: list[
 
 
 def _encode_leader_id_and_epoch_list_v10(items: list[LeaderIdAndEpoch], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iix(o.leader_id, o.leader_epoch)
 
 
 def _encode_partition_produce_response_tags_v10(o: PartitionProduceResponse, out: bytearray) -> None:
-    v: Any
     count = 0
     tags = bytearray()
     if (o.current_leader is not None and o.current_leader != LeaderIdAndEpoch()):
