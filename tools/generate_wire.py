@@ -12,14 +12,16 @@ and what our own client needs (encode requests and decode responses in the versi
 
 import argparse
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tools.wire_schema import Field, Message, Shape, flexible_from, read_message
+from tools.wire_schema_cold import ColdDecoders, ColdEncoders
 from tools.wire_schema_decode import Decoders
 from tools.wire_schema_encode import Encoders
-from tools.wire_schema_text import Functions, literal
+from tools.wire_schema_text import Functions, indent, literal
 
 
 class Api(NamedTuple):
@@ -30,6 +32,16 @@ class Api(NamedTuple):
     sent: tuple[int, ...] = ()
     """Sent by our own client. Append a newer version; a released one stays for older brokers."""
 
+
+HOT = (
+    *("produce", "fetch", "list_offsets", "metadata", "offset_commit", "offset_fetch"),
+    *("find_coordinator", "join_group", "heartbeat", "sync_group", "api_versions"),
+)
+"""A broker's half of these is unrolled down to single bytes: clients send them as long as they run,
+or all of them at once when a broker has died. The others are sent by tools, or once by each client:
+their code, and our own client's where no records are, calls `message_reader` and `message_writer`
+for each field, has a third of the lines and takes up to twice as long.
+"""
 
 APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions our client sends
     Api(0, "produce", range(3, 14), (11,)),
@@ -92,7 +104,9 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 
 from __future__ import annotations
 '''
-_PRIMITIVES = "logstore.wire.primitives"
+_SHARED = ("message_reader", "message_writer", "primitives")
+"""Modules of `logstore.wire` that generated code imports from."""
+
 _MESSAGES = "logstore.wire.messages"
 
 
@@ -124,11 +138,20 @@ def generate() -> dict[str, str]:
 
 
 def rest(api: Api) -> str:
-    """Text of a module with the versions that the committed one lacks; it uses its classes."""
+    """Text of a module with the versions that the committed one lacks; it uses its classes.
+
+    All of a hot API is unrolled: clients of benchmarks share the machine with what they measure.
+    """
     messages = _read(api)
     versions = [version for version in api.versions if version not in api.sent]
     tables = {"ENCODE_REQUEST": versions, "DECODE_RESPONSE": versions}
-    return _module(api, messages, tables, [])
+    return _module(api, messages, tables, [], unrolls_all=api.module in HOT)
+
+
+def unrolled(api: Api) -> str:
+    """Returns the text of a module with all versions both ways, each unrolled, for comparison."""
+    names = ("DECODE_REQUEST", "ENCODE_REQUEST", "DECODE_RESPONSE", "ENCODE_RESPONSE")
+    return _module(api, _read(api), dict.fromkeys(names, api.versions), [], unrolls_all=True)
 
 
 def _read(api: Api) -> list[Message]:
@@ -138,13 +161,25 @@ def _read(api: Api) -> list[Message]:
 
 
 def _module(
-    api: Api, messages: list[Message], tables: Mapping[str, Sequence[int]], classes: list[str]
+    api: Api,
+    messages: list[Message],
+    tables: Mapping[str, Sequence[int]],
+    classes: list[str],
+    *,
+    unrolls_all: bool = False,
 ) -> str:
     """`tables`: the versions of each table; `classes`: empty if the committed ones are used."""
     functions = Functions()
     shapes = {shape.name: shape for message in messages for shape in message.shapes}
     ends = [
-        _table(name, versions, message, functions, shapes)
+        _table(
+            name,
+            versions,
+            message,
+            functions,
+            shapes,
+            unrolls=unrolls_all or (api.module in HOT and _is_hot(name, message)),
+        )
         for message in messages
         for name, versions in tables.items()
         if name.endswith(message.role.upper())
@@ -158,24 +193,41 @@ def _module(
     return f"{_HEADER.format(title=title)}\n{imports}\n\n{structs}\n\n\n{body}\n\n\n{tail}\n"
 
 
+def _is_hot(name: str, message: Message) -> bool:
+    """Whether a hot API's table is one of the broker's half, or has records in its messages."""
+    is_served = name in ("DECODE_REQUEST", "ENCODE_RESPONSE")
+    return is_served or any(root.holds_records for root in message.roots.values())
+
+
 def _table(
     name: str,
     versions: Sequence[int],
     message: Message,
     functions: Functions,
     shapes: dict[str, Shape],
+    *,
+    unrolls: bool,
 ) -> str:
-    writer: Decoders | Encoders
-    if name.startswith("DECODE"):
+    writer: Decoders | ColdDecoders | Encoders
+    if name.startswith("DECODE") and not unrolls:
+        writer = ColdDecoders(functions, shapes)
+    elif name.startswith("DECODE"):
         views = any(root.holds_records for root in message.roots.values())
         writer = Decoders(functions, shapes, views)
     else:
-        writer = Encoders(functions, split_records=message.role == "response")
+        encoders = Encoders if unrolls else ColdEncoders
+        writer = encoders(functions, split_records=message.role == "response")
     made = {version: writer.root(message.roots[version], version) for version in versions}
     root = next(iter(message.roots.values())).name
     rows = [f"    {version}: {function}," for version, function in made.items()]
     kind = name.partition("_")[0].capitalize()
-    return "\n".join([f"{name}: dict[int, {kind}[{root}]] = {{", *rows, "}"])
+    table = "\n".join([f"{name}: dict[int, {kind}[{root}]] = {{", *rows, "}"])
+    if name != "ENCODE_RESPONSE" or not isinstance(writer, Encoders):
+        return table
+    arrays = {version: writer.arrays(message.roots[version], version) for version in versions}
+    rows = [f"    {version}: {text}," for version, text in arrays.items() if text != "()"]
+    more = ["\n\nRESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {", *rows, "}"] if rows else []
+    return table + "\n".join(more)
 
 
 def _imports(text: str, classes: Iterable[str], module: str) -> str:
@@ -184,17 +236,27 @@ def _imports(text: str, classes: Iterable[str], module: str) -> str:
     def used(names: Iterable[str]) -> list[str]:
         return [name for name in names if re.search(rf"\b{name}\b", text)]
 
-    source = (Path(__file__).parent.parent / "logstore/wire/primitives.py").read_text("utf-8")
-    offered = re.findall(r"^(?:def|class) (\w+)|^([A-Z]\w+) = ", source, re.MULTILINE)
-    names = sorted(used(filter(None, (a or b for a, b in offered))))
     lines = ["from struct import Struct"] if used(["Struct"]) else []
-    lines += ["from typing import Any"] if used(["Any"]) else []
-    lines += ["", f"from {_PRIMITIVES} import (", *(f"    {name}," for name in names), ")"]
-    if taken := used(classes):
-        lines += [f"from {module} import (", *(f"    {name}," for name in taken), ")"]
+    lines += ["from typing import Any", ""] if used(["Any"]) else [""]
+    for shared in _SHARED:
+        lines += _import(f"logstore.wire.{shared}", used(_offered(shared)))
+    lines += _import(module, used(classes))
     if used(["new"]):
         lines += ["", "new = object.__new__"]
     return "\n".join(lines)
+
+
+def _offered(module: str) -> list[str]:
+    source = (Path(__file__).parent.parent / f"logstore/wire/{module}.py").read_text("utf-8")
+    found = re.findall(r"^(?:def|class) (\w+)|^([A-Z]\w+) = ", source, re.MULTILINE)
+    return sorted(a or b for a, b in found)
+
+
+def _import(module: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    listed = textwrap.wrap(", ".join(names), 96)
+    return [f"from {module} import (", *indent(listed[:-1]), f"    {listed[-1]},", ")"]
 
 
 def _classes(messages: list[Message]) -> list[str]:

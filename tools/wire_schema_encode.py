@@ -23,9 +23,33 @@ class Encoders:
 
         def write(name: str) -> str:
             head = f"def {name}(o: {layout.name}, {_PARTS}) -> bytearray:"
-            return "\n".join([head, *indent(["v: Any", *body, "return out"])])
+            return "\n".join([head, *indent([*_declared(body), *body, "return out"])])
 
         return self._functions.add(f"encode_{snake(layout.name)}", version, write)
+
+    def arrays(self, layout: Layout, version: int) -> str:
+        """Returns the `Array`s of a struct as text: of strings and of structs.
+
+        None in a struct that has records itself: it is encoded whole, since what is encoded before
+        and after its records does not lie in one buffer.
+        """
+        if any(field.kind == "records" for field in layout.untagged):
+            return "()"
+        made = [self._one_array(f, version) for f in layout.untagged if f.array]
+        listed = [text for text in made if text]
+        if layout.holds_records and len(listed) > 1:
+            raise ValueError("records below one of several arrays are not supported")
+        return f"({', '.join(listed)},)" if listed else "()"
+
+    def _one_array(self, field: Field, version: int) -> str:
+        if field.layout is None:
+            strings = f'Array("{field.name}", {put_strings(field)})'
+            return strings if field.kind == "string" else ""
+        many = self._many(field.layout, version)
+        below = self.arrays(field.layout, version)
+        rest = [f", {below}"] if below != "()" or field.layout.holds_records else []
+        rest += [", True"] if field.layout.holds_records else []
+        return f'Array("{field.name}", {many}{"".join(rest)})'
 
     def _many(self, layout: Layout, version: int) -> str:
         body = self._body(layout, version, "out")
@@ -37,7 +61,7 @@ class Encoders:
                 [
                     f"def {name}(items: list[{layout.name}], {parameters}) -> "
                     f"{'bytearray' if records else 'None'}:",
-                    "    v: Any",
+                    *indent(_declared(body)),
                     "    for o in items:",
                     *indent(body, 2),
                     *(["    return out"] if records else []),
@@ -47,7 +71,7 @@ class Encoders:
         return self._functions.add(f"encode_{snake(layout.name)}_list", version, write)
 
     def _body(self, layout: Layout, version: int, out: str) -> list[str]:
-        run = _Run(self._functions, out)
+        run = Run(self._functions, out)
         for field in layout.untagged:
             self._field(run, field, version)
         if layout.tagged:
@@ -60,7 +84,7 @@ class Encoders:
         run.flush()
         return run.lines
 
-    def _field(self, run: "_Run", field: Field, version: int) -> None:
+    def _field(self, run: "Run", field: Field, version: int) -> None:
         value = f"o.{field.name}"
         if field.array:
             self._array(run, field, value, version)
@@ -69,11 +93,11 @@ class Encoders:
         elif field.kind == "records":
             self._records(run, field, value)
         elif field.kind in ("string", "bytes"):
-            _text(run, field, value)
+            _unrolled_text(run, field, value)
         else:
             run.write(value, field.kind)
 
-    def _array(self, run: "_Run", field: Field, value: str, version: int) -> None:
+    def _array(self, run: "Run", field: Field, value: str, version: int) -> None:
         run.lines.append(f"v = {value}")
         run.length(field, "len(v)")
         if field.layout is not None:
@@ -83,15 +107,14 @@ class Encoders:
                 f"{run.out} = {many}(v, {run.out}, parts)" if records else f"{many}(v, {run.out})"
             )
         elif field.kind == "string":
-            compact = "compact_" if field.compact else ""
-            call = f"{run.out} += encode_{compact}string_array(v)"
+            call = f"{put_strings(field)}(v, {run.out})"
         elif field.kind == "16s":
             raise ValueError("arrays of uuids are not supported")  # no message has one
         else:
             call = f"{run.out} += encode_fixed_array(v, {self._functions.fixed(field.kind)})"
         run.lines += ["if v:", f"    {call}"]
 
-    def _struct(self, run: "_Run", field: Field, value: str, version: int) -> None:
+    def _struct(self, run: "Run", field: Field, value: str, version: int) -> None:
         layout = field.layout
         assert layout is not None
         if layout.holds_records:
@@ -106,7 +129,7 @@ class Encoders:
             run.flush()
             run.lines.append(f"{many}([{value}], {run.out})")
 
-    def _records(self, run: "_Run", field: Field, value: str) -> None:
+    def _records(self, run: "Run", field: Field, value: str) -> None:
         run.lines.append(f"v = {value}")
         size = (
             "(sum(map(len, v)) if type(v) is list else len(v))" if self._split_records else "len(v)"
@@ -126,9 +149,9 @@ class Encoders:
         run.lines += ["if v:", *indent(lines)]
 
     def _tags(self, layout: Layout, version: int) -> str:
-        lines = ["v: Any", "count = 0", "tags = bytearray()"]
+        lines: list[str] = []
         for field in layout.tagged:
-            value = _Run(self._functions, "tag")
+            value = Run(self._functions, "tag")
             self._field(value, field, version)
             value.flush()
             put = [
@@ -138,6 +161,7 @@ class Encoders:
                 f"tags += encode_tag({field.tag}, tag)",
             ]
             lines += [f"if {_is_given(field)}:", *indent(put)]
+        lines = [*_declared(lines), "count = 0", "tags = bytearray()", *lines]
         lines += ["out += encode_varint(count)", "out += tags"]
 
         def write(name: str) -> str:
@@ -147,7 +171,7 @@ class Encoders:
         return self._functions.add(f"encode_{snake(layout.name)}_tags", version, write)
 
 
-class _Run:
+class Run:
     """Lines of one function, and the fixed fields not yet written, which one pack will cover."""
 
     def __init__(self, functions: Functions, out: str) -> None:
@@ -202,7 +226,7 @@ class _Run:
         return f"{pack}({', '.join(value for value, code in pending if code != 'x')})"
 
 
-def _text(run: _Run, field: Field, value: str) -> None:
+def _unrolled_text(run: Run, field: Field, value: str) -> None:
     encode = ".encode()" if field.kind == "string" else ""
     if not field.nullable:
         run.lines += [f"v = {value}", "v = v.encode()"] if encode else [f"v = {value}"]
@@ -214,6 +238,15 @@ def _text(run: _Run, field: Field, value: str) -> None:
         run.lines += ["if v is not None:", "    v = v.encode()"]
     run.length(field, "len(v)")
     run.lines += ["if v:", f"    {run.out} += v"]
+
+
+def put_strings(field: Field) -> str:
+    return f"put_{'compact_' if field.compact else ''}strings"
+
+
+def _declared(lines: list[str]) -> list[str]:
+    """Returns what declares the value `v`, whose type changes, for lines that set it."""
+    return ["v: Any"] if any(line.lstrip().startswith("v = ") for line in lines) else []
 
 
 def _is_given(field: Field) -> str:

@@ -40,6 +40,16 @@ class Functions:
     def unpacker(self, codes: list[str]) -> str:
         return self._struct(codes, "unpack", "unpack_from")
 
+    def run(self, codes: list[str]) -> str:
+        name = f"_{_letters(codes)}"
+        self.structs[name] = f'Struct(">{"".join(codes)}")'
+        return name
+
+    def numbers(self, code: str) -> str:
+        name = f"_put_{_letters([code])}"
+        self.structs[name] = f'numbers(Struct(">{code}"))'
+        return name
+
     def fixed(self, code: str) -> str:
         name = f"_FIXED_{_letters([code]).upper()}"
         self.structs[name] = f'Struct(">{code}")'

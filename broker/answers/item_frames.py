@@ -2,18 +2,15 @@
 
     response   front | count of items | items | tail
 
-The front and the tail are those of the response without items. An item's bytes are cut out of a
-response that has this item alone: between the count, which is the first byte that differs, and the
-tail.
+An item is encoded when it is added, by the generated function of its array, and is let go of.
 """
 
 from typing import Any
 
-from logstore.wire.framing.apis import Api, encode_frame
-from logstore.wire.primitives import Buffer, encode_varint
+from logstore.wire.framing.apis import UNENCODABLE, Api, unencodable
+from logstore.wire.framing.parts import SIZE_BYTES, encode_around
+from logstore.wire.primitives import Buffer
 
-COUNT_BYTES = 4
-"""Of an array that is not flexible."""
 REFUSED_MAX = 1_000
 
 RUN_BYTES = 64 * 1024
@@ -34,46 +31,28 @@ class ItemFrame:
         """The first items with an error code, to be counted: they are kept, so not many."""
         self._head = (correlation_id, api, version)
         self.response, self._field = response, field
-        """Its other fields may change until `buffers`, if they keep their sizes."""
-        self._empty = self._encode([])
-        self._front_bytes = 0
-        self._tail_bytes = 0
+        """Its other fields may change until `buffers`."""
+        arrays = {array.field: array for array in api.response_arrays(version)}
+        self._put_items = arrays[field].encode
 
     def add(self, item: Any) -> None:
         """Raises `Invalid` for a value that the version cannot carry."""
-        whole = self._encode([item])
-        if not self._front_bytes:
-            self._find_place(whole)
-        encoded = whole[self._front_bytes : len(whole) - self._tail_bytes]
-        self._run += encoded
+        size = len(self._run)
+        try:
+            self._put_items([item], self._run)
+        except UNENCODABLE as failure:
+            _, api, version = self._head
+            raise unencodable(failure, self.response, api.response_encoder(version)) from failure
+        self.byte_count += len(self._run) - size
         if len(self._run) >= RUN_BYTES:
             self._runs.append(bytes(self._run))
             self._run.clear()
         self._count += 1
-        self.byte_count += len(encoded)
         if getattr(item, "error_code", 0) and len(self.refused) < REFUSED_MAX:
             self.refused.append(item)
 
     def buffers(self) -> list[Buffer]:
-        """The whole frame, its size included."""
-        self._empty = self._encode([])
-        if not self._count:
-            whole = self._empty
-        else:
-            _, api, version = self._head
-            count = self._count
-            is_flexible = api.is_flexible(version)
-            counted = bytes(encode_varint(count + 1)) if is_flexible else count.to_bytes(4, "big")
-            front = self._empty[: self._front_bytes - (1 if is_flexible else COUNT_BYTES)]
-            tail = self._empty[len(self._empty) - self._tail_bytes :]
-            whole = b"".join((front, counted, *self._runs, self._run, tail))
-        return [len(whole).to_bytes(4, "big"), whole]
-
-    def _find_place(self, whole: bytes) -> None:
-        pairs = enumerate(zip(self._empty, whole, strict=False))
-        self._front_bytes = next(at for at, (one, other) in pairs if one != other) + 1
-        self._tail_bytes = len(self._empty) - self._front_bytes
-
-    def _encode(self, items: list[Any]) -> bytes:
-        setattr(self.response, self._field, items)
-        return b"".join(encode_frame(*self._head, self.response))[4:]
+        """Returns the whole frame, its size included."""
+        front, tail = encode_around(*self._head, self.response, self._field, self._count)
+        whole = b"".join((front[SIZE_BYTES:], *self._runs, self._run, tail))
+        return [len(whole).to_bytes(SIZE_BYTES, "big"), whole]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from broker.answers.error_codes import code_of
-from broker.answers.nested_answers import answer_nested
+from broker.answers.long_answers import answer_long
 from broker.answers.produce_bytes import (
     PartitionOutcome,
     TopicOutcome,
@@ -183,7 +183,7 @@ def _answer_in_slices(call: Call, topics: Sequence[TopicOutcome], code: ErrorCod
         topics = late
     response = yield from produce_response_in_slices(topics)
     response.throttle_time_ms = call.throttle_ms or 0
-    yield from answer_nested(call, response, ("responses", "partition_responses"))
+    yield from answer_long(call, response)
 
 
 def _failed_topic(topic: TopicOutcome, code: ErrorCode) -> TopicOutcome:

@@ -37,7 +37,7 @@ from broker.answers.fetch_interest import (
     SessionInterest,
 )
 from broker.answers.fetch_session import FetchSession
-from broker.answers.nested_answers import answer_nested
+from broker.answers.long_answers import answer_long
 from broker.answers.services import Services, Work
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
@@ -382,7 +382,7 @@ class _Fetch:
         topics = yield from self._interest.answers(attempt)
         response = self._response(attempt, topics)
         if attempt.byte_count <= COPIED_BYTES_MAX:
-            yield from answer_nested(self._call, response, ("responses", "partitions"))
+            yield from answer_long(self._call, response)
         else:
             self._call.answer(response)
 

@@ -7,7 +7,7 @@
     tag section       varint count, then per tag: varint tag, varint size, that many bytes
 
 Compact forms, varints and tags are those of flexible versions (KIP-482). All integers are
-big-endian. The functions here are the slow or rare paths: the generated code handles one-byte
+big-endian. The functions here are the slow or rare paths: unrolled code handles one-byte
 varints and fixed fields inline, and calls in here for the rest. They raise ValueError, IndexError
 or struct.error; the generated function that called turns those into a `DecodeError` that says which
 field stopped at which byte.
@@ -15,7 +15,7 @@ field stopped at which byte.
 
 from collections.abc import Callable, Sequence
 from struct import Struct, error, pack, unpack_from
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from logstore.errors import Invalid
 
@@ -29,6 +29,17 @@ Decode = Callable[[Buffer, int, int, int], tuple[T, int]]
 
 Encode = Callable[[T, bytearray, list[Buffer]], bytearray]
 """(message, bytearray to go on in, finished buffers) -> bytearray that the rest went to"""
+
+
+class Array(NamedTuple):
+    """An array of a response that a client can make long, and the arrays in its items."""
+
+    field: str
+    encode: Callable[..., Any]
+    """(items, bytearray), as part of the whole message; where they hold records, as `Encode`."""
+    below: "tuple[Array, ...]" = ()
+    holds_records: bool = False
+
 
 ARRAY_COUNT_MAX = 100_000
 """Most items of one array unless the caller says otherwise; the bytes left bound it as well."""
@@ -140,6 +151,8 @@ def encode_string_length(length: int) -> bytes:
 def decode_fixed_array(
     buf: Readable, at: int, end: int, count_max: int, count: int, fixed: Struct
 ) -> tuple[list[int], int]:
+    if not count:
+        return [], at
     stop = _array_end(at, end, count_max, count, fixed.size)
     if count == 1:
         return list(fixed.unpack_from(buf, at)), stop
@@ -168,12 +181,11 @@ def decode_string_array(
     return values, at
 
 
-def encode_string_array(values: Sequence[str]) -> bytes:
-    out = bytearray()
+def put_strings(values: Sequence[str], out: bytearray) -> None:
+    """Append legacy strings, without their count."""
     for value in values:
         encoded = value.encode()
         out += pack(">h", len(encoded)) + encoded
-    return bytes(out)
 
 
 def decode_compact_string_array(
@@ -190,12 +202,11 @@ def decode_compact_string_array(
     return values, at
 
 
-def encode_compact_string_array(values: Sequence[str]) -> bytes:
-    out = bytearray()
+def put_compact_strings(values: Sequence[str], out: bytearray) -> None:
+    """Append compact strings, without their count."""
     for value in values:
         encoded = value.encode()
         out += encode_string_length(len(encoded) + 1) + encoded
-    return bytes(out)
 
 
 def decode_tag(buf: Readable, at: int, end: int) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ USED_ELSEWHERE = {
         for name in ("DECODE_REQUEST", "DECODE_RESPONSE", "ENCODE_REQUEST", "ENCODE_RESPONSE")
     },
     "spark_source.source.NarrowedReader.pushFilters": "Spark calls it where its session lets it",
-    "logstore.wire.primitives.encode_string_array": "generated code calls it: tools/full_wire.py",
+    "logstore.wire.primitives.put_strings": "generated code calls it: tools/full_wire.py",
 }
 
 

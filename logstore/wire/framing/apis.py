@@ -37,8 +37,10 @@ from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.messages import index
 from logstore.wire.primitives import (
     ARRAY_COUNT_MAX,
+    Array,
     Buffer,
     DecodeError,
+    Encode,
     skip_tags,
 )
 from logstore.wire.read_feed import READ_FEED_KEY
@@ -48,7 +50,9 @@ API_VERSIONS_KEY: Final = 18
 _REQUEST_HEAD = Struct(">hhih")
 _RESPONSE_HEAD = Struct(">ii")
 _RESPONSE_HEAD_FLEXIBLE = Struct(">iix")
-_UNENCODABLE = (error, ValueError, TypeError, AttributeError)
+
+UNENCODABLE = (error, ValueError, TypeError, AttributeError)
+"""Errors of generated encoders for a value that the version cannot carry."""
 
 
 class Api:
@@ -59,6 +63,7 @@ class Api:
         "_decode_response",
         "_encode_request",
         "_encode_response",
+        "_response_arrays",
         "flexible_from",
         "key",
         "module",
@@ -92,6 +97,7 @@ class Api:
         self._encode_request = _Versions(self, "ENCODE_REQUEST")
         self._decode_response = _Versions(self, "DECODE_RESPONSE")
         self._encode_response = _Versions(self, "ENCODE_RESPONSE")
+        self._response_arrays: Mapping[int, tuple[Array, ...]] | None = None
 
     def is_flexible(self, version: int) -> bool:
         """Also for versions beyond ours: ApiVersions must answer those."""
@@ -128,6 +134,24 @@ class Api:
         if stop != len(buf):
             raise DecodeError(f"{self.name} v{version} response ends at byte={stop} of {len(buf)}")
         return response
+
+    def response_encoder(self, version: int) -> Encode[Any]:
+        """Returns the generated function for responses; raises `Invalid` as `encode_response`."""
+        encode: Encode[Any] = self._encode_response[version]
+        return encode
+
+    def response_arrays(self, version: int) -> tuple[Array, ...]:
+        """Returns the arrays of a response that a client can make long, in the order of bytes."""
+        if self._response_arrays is None:
+            module = importlib.import_module(f"{self.package}.{self.module}")
+            self._response_arrays = getattr(module, "RESPONSE_ARRAYS", {})
+        return self._response_arrays.get(version, ())
+
+    def response_head(self, version: int, correlation_id: int) -> bytearray:
+        """Returns the first bytes of a response's frame, with a size of zero."""
+        is_flexible = self.is_flexible(version) and self.key != API_VERSIONS_KEY
+        head = _RESPONSE_HEAD_FLEXIBLE if is_flexible else _RESPONSE_HEAD
+        return bytearray(head.pack(0, correlation_id))
 
     def encode_response(self, version: int, response: Any, parts: list[Buffer]) -> None:
         """Append the buffers of `response` to `parts`: small fields gathered, large records as is.
@@ -250,8 +274,12 @@ def _frame(encode: Any, message: Any, out: bytearray) -> list[Buffer]:
 def _encode(encode: Any, message: Any, out: bytearray, parts: list[Buffer]) -> None:
     try:
         last = encode(message, out, parts)
-    except _UNENCODABLE as failure:
-        name = type(message).__name__
-        raise Invalid(f"cannot encode {name} ({encode.__name__}): {failure}") from failure
+    except UNENCODABLE as failure:
+        raise unencodable(failure, message, encode) from failure
     if last:
         parts.append(last)
+
+
+def unencodable(failure: Exception, message: Any, encode: Any) -> Invalid:
+    """Returns the error for `failure` of a generated encoder."""
+    return Invalid(f"cannot encode {type(message).__name__} ({encode.__name__}): {failure}")

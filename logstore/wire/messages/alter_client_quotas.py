@@ -10,38 +10,24 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_string, put_compact_string,
+    put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_do = Struct(">d?")
+_doc = Struct(">d?B")
+_o = Struct(">?")
+_oc = Struct(">?B")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
-_unpack_do = Struct(">d?").unpack_from
-_unpack_doc = Struct(">d?B").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_o = Struct(">?").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
 
 
 class EntityData(Message):
@@ -132,321 +118,94 @@ class AlterClientQuotasResponse(Message):
         self.entries: list[ResponseEntryData] = [] if entries is None else entries
 
 
-def _decode_entity_data_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[EntityData], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("EntityData", at, count, count_max, end - at)
-    items: list[EntityData] = []
-    try:
-        for _ in range(count):
-            o = new(EntityData)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.entity_type = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            if n == -1:
-                o.entity_name = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.entity_name = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_entity_data_v0(o: EntityData, r: MessageReader) -> None:
+    o.entity_type = r.string()
+    o.entity_name = r.nullable_string()
 
 
-def _decode_op_data_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OpData], int]:
-    if not 0 <= count <= count_max or count * 11 > end - at:
-        raise bad_count("OpData", at, count, count_max, end - at)
-    items: list[OpData] = []
-    try:
-        for _ in range(count):
-            o = new(OpData)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.key = buf[at:stop].decode()
-            at = stop
-            o.value, o.remove = _unpack_do(buf, at)
-            at += 9
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_op_data_v0(o: OpData, r: MessageReader) -> None:
+    o.key = r.string()
+    o.value, o.remove = r.fixed(_do)
 
 
-def _decode_entry_data_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[EntryData], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("EntryData", at, count, count_max, end - at)
-    items: list[EntryData] = []
-    try:
-        for _ in range(count):
-            o = new(EntryData)
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.entity = []
-            else:
-                o.entity, at = _decode_entity_data_list_v0(buf, at, end, count_max, n)
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.ops = []
-            else:
-                o.ops, at = _decode_op_data_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_entry_data_v0(o: EntryData, r: MessageReader) -> None:
+    o.entity = r.array(EntityData, _read_entity_data_v0, 4)
+    o.ops = r.array(OpData, _read_op_data_v0, 11)
 
 
-def _decode_alter_client_quotas_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterClientQuotasRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterClientQuotasRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.entries = []
-        else:
-            o.entries, at = _decode_entry_data_list_v0(buf, at, end, count_max, n)
-        o.validate_only, = _unpack_o(buf, at)
-        at += 1
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_client_quotas_request_v0(o: AlterClientQuotasRequest, r: MessageReader) -> None:
+    o.entries = r.array(EntryData, _read_entry_data_v0, 8)
+    o.validate_only, = r.fixed(_o)
 
 
-def _decode_entity_data_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[EntityData], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("EntityData", at, count, count_max, end - at)
-    items: list[EntityData] = []
-    try:
-        for _ in range(count):
-            o = new(EntityData)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.entity_type = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.entity_name = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.entity_name = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_entity_data_v1(o: EntityData, r: MessageReader) -> None:
+    o.entity_type = r.compact_string()
+    o.entity_name = r.compact_nullable_string()
+    r.tags()
 
 
-def _decode_op_data_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OpData], int]:
-    if not 0 <= count <= count_max or count * 11 > end - at:
-        raise bad_count("OpData", at, count, count_max, end - at)
-    items: list[OpData] = []
-    try:
-        for _ in range(count):
-            o = new(OpData)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.key = buf[at:stop].decode()
-            at = stop
-            o.value, o.remove, n = _unpack_doc(buf, at)
-            at += 10
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_op_data_v1(o: OpData, r: MessageReader) -> None:
+    o.key = r.compact_string()
+    o.value, o.remove, n = r.fixed(_doc)
+    r.tags(n)
 
 
-def _decode_entry_data_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[EntryData], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("EntryData", at, count, count_max, end - at)
-    items: list[EntryData] = []
-    try:
-        for _ in range(count):
-            o = new(EntryData)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.entity = []
-            else:
-                o.entity, at = _decode_entity_data_list_v1(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.ops = []
-            else:
-                o.ops, at = _decode_op_data_list_v1(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_entry_data_v1(o: EntryData, r: MessageReader) -> None:
+    o.entity = r.compact_array(EntityData, _read_entity_data_v1, 3)
+    o.ops = r.compact_array(OpData, _read_op_data_v1, 11)
+    r.tags()
 
 
-def _decode_alter_client_quotas_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterClientQuotasRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterClientQuotasRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.entries = []
-        else:
-            o.entries, at = _decode_entry_data_list_v1(buf, at, end, count_max, n - 1)
-        o.validate_only, n = _unpack_oc(buf, at)
-        at += 2
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_client_quotas_request_v1(o: AlterClientQuotasRequest, r: MessageReader) -> None:
+    o.entries = r.compact_array(EntryData, _read_entry_data_v1, 3)
+    o.validate_only, n = r.fixed(_oc)
+    r.tags(n)
 
 
 def _encode_response_entity_data_list_v0(items: list[ResponseEntityData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.entity_type
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.entity_name
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
+        put_string(o.entity_type, out)
+        put_nullable_string(o.entity_name, out)
 
 
 def _encode_response_entry_data_list_v0(items: list[ResponseEntryData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
-        v = o.entity
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_response_entity_data_list_v0(v, out)
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
+        put_array(o.entity, out, _encode_response_entity_data_list_v0)
 
 
 def _encode_alter_client_quotas_response_v0(o: AlterClientQuotasResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.entries
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_response_entry_data_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.entries, out, _encode_response_entry_data_list_v0)
     return out
 
 
 def _encode_response_entity_data_list_v1(items: list[ResponseEntityData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.entity_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.entity_name
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.entity_type, out)
+        put_compact_nullable_string(o.entity_name, out)
         out.append(0)
 
 
 def _encode_response_entry_data_list_v1(items: list[ResponseEntryData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.entity
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_response_entity_data_list_v1(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        put_compact_array(o.entity, out, _encode_response_entity_data_list_v1)
         out.append(0)
 
 
 def _encode_alter_client_quotas_response_v1(o: AlterClientQuotasResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.entries
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_response_entry_data_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.entries, out, _encode_response_entry_data_list_v1)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[AlterClientQuotasRequest]] = {
-    0: _decode_alter_client_quotas_request_v0,
-    1: _decode_alter_client_quotas_request_v1,
+    0: decoder(AlterClientQuotasRequest, _read_alter_client_quotas_request_v0),
+    1: decoder(AlterClientQuotasRequest, _read_alter_client_quotas_request_v1),
 }
 
 ENCODE_REQUEST: dict[int, Encode[AlterClientQuotasRequest]] = {
@@ -458,4 +217,9 @@ DECODE_RESPONSE: dict[int, Decode[AlterClientQuotasResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[AlterClientQuotasResponse]] = {
     0: _encode_alter_client_quotas_response_v0,
     1: _encode_alter_client_quotas_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("entries", _encode_response_entry_data_list_v0, (Array("entity", _encode_response_entity_data_list_v0),)),),
+    1: (Array("entries", _encode_response_entry_data_list_v1, (Array("entity", _encode_response_entity_data_list_v1),)),),
 }

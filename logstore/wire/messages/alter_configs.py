@@ -10,41 +10,25 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_string, put_compact_string,
+    put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_bc = Struct(">bB")
+_bh = Struct(">bh")
+_o = Struct(">?")
+_oc = Struct(">?B")
 _pack_b = Struct(">b").pack
-_pack_bc = Struct(">bB").pack
-_pack_bh = Struct(">bh").pack
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_bh = Struct(">bh").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_o = Struct(">?").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
 
 
 class AlterableConfig(Message):
@@ -113,232 +97,75 @@ class AlterConfigsResponse(Message):
         self.responses: list[AlterConfigsResourceResponse] = [] if responses is None else responses
 
 
-def _decode_alterable_config_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("AlterableConfig", at, count, count_max, end - at)
-    items: list[AlterableConfig] = []
-    try:
-        for _ in range(count):
-            o = new(AlterableConfig)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            if n == -1:
-                o.value = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alterable_config_v0(o: AlterableConfig, r: MessageReader) -> None:
+    o.name = r.string()
+    o.value = r.nullable_string()
 
 
-def _decode_alter_configs_resource_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("AlterConfigsResource", at, count, count_max, end - at)
-    items: list[AlterConfigsResource] = []
-    try:
-        for _ in range(count):
-            o = new(AlterConfigsResource)
-            o.resource_type, n = _unpack_bh(buf, at)
-            at += 3
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.configs = []
-            else:
-                o.configs, at = _decode_alterable_config_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_configs_resource_v0(o: AlterConfigsResource, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bh)
+    o.resource_name = r.string(n)
+    o.configs = r.array(AlterableConfig, _read_alterable_config_v0, 4)
 
 
-def _decode_alter_configs_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterConfigsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterConfigsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.resources = []
-        else:
-            o.resources, at = _decode_alter_configs_resource_list_v0(buf, at, end, count_max, n)
-        o.validate_only, = _unpack_o(buf, at)
-        at += 1
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_configs_request_v0(o: AlterConfigsRequest, r: MessageReader) -> None:
+    o.resources = r.array(AlterConfigsResource, _read_alter_configs_resource_v0, 7)
+    o.validate_only, = r.fixed(_o)
 
 
-def _decode_alterable_config_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("AlterableConfig", at, count, count_max, end - at)
-    items: list[AlterableConfig] = []
-    try:
-        for _ in range(count):
-            o = new(AlterableConfig)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.value = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alterable_config_v2(o: AlterableConfig, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.value = r.compact_nullable_string()
+    r.tags()
 
 
-def _decode_alter_configs_resource_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("AlterConfigsResource", at, count, count_max, end - at)
-    items: list[AlterConfigsResource] = []
-    try:
-        for _ in range(count):
-            o = new(AlterConfigsResource)
-            o.resource_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.configs = []
-            else:
-                o.configs, at = _decode_alterable_config_list_v2(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_configs_resource_v2(o: AlterConfigsResource, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    o.configs = r.compact_array(AlterableConfig, _read_alterable_config_v2, 3)
+    r.tags()
 
 
-def _decode_alter_configs_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterConfigsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterConfigsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.resources = []
-        else:
-            o.resources, at = _decode_alter_configs_resource_list_v2(buf, at, end, count_max, n - 1)
-        o.validate_only, n = _unpack_oc(buf, at)
-        at += 2
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_configs_request_v2(o: AlterConfigsRequest, r: MessageReader) -> None:
+    o.resources = r.compact_array(AlterConfigsResource, _read_alter_configs_resource_v2, 4)
+    o.validate_only, n = r.fixed(_oc)
+    r.tags(n)
 
 
 def _encode_alter_configs_resource_response_list_v0(items: list[AlterConfigsResourceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v)
-        out += _pack_bh(o.resource_type, n)
-        out += v
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_string(o.resource_name, out)
 
 
 def _encode_alter_configs_response_v0(o: AlterConfigsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_alter_configs_resource_response_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.responses, out, _encode_alter_configs_resource_response_list_v0)
     return out
 
 
 def _encode_alter_configs_resource_response_list_v2(items: list[AlterConfigsResourceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_bc(o.resource_type, n) if n < 128 else _pack_b(o.resource_type) + encode_string_length(n)
-        out += v
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_compact_string(o.resource_name, out)
         out.append(0)
 
 
 def _encode_alter_configs_response_v2(o: AlterConfigsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_alter_configs_resource_response_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.responses, out, _encode_alter_configs_resource_response_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[AlterConfigsRequest]] = {
-    0: _decode_alter_configs_request_v0,
-    1: _decode_alter_configs_request_v0,
-    2: _decode_alter_configs_request_v2,
+    0: decoder(AlterConfigsRequest, _read_alter_configs_request_v0),
+    1: decoder(AlterConfigsRequest, _read_alter_configs_request_v0),
+    2: decoder(AlterConfigsRequest, _read_alter_configs_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[AlterConfigsRequest]] = {
@@ -351,4 +178,10 @@ ENCODE_RESPONSE: dict[int, Encode[AlterConfigsResponse]] = {
     0: _encode_alter_configs_response_v0,
     1: _encode_alter_configs_response_v0,
     2: _encode_alter_configs_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("responses", _encode_alter_configs_resource_response_list_v0),),
+    1: (Array("responses", _encode_alter_configs_resource_response_list_v0),),
+    2: (Array("responses", _encode_alter_configs_resource_response_list_v2),),
 }

@@ -10,41 +10,28 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
 _FIXED_I = Struct(">i")
+_ic = Struct(">iB")
+_ihc = Struct(">ihB")
+_ioc = Struct(">i?B")
+_iohc = Struct(">i?hB")
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
 _pack_io = Struct(">i?").pack
-_pack_ioc = Struct(">i?B").pack
 _pack_ioh = Struct(">i?h").pack
-_pack_iohc = Struct(">i?hB").pack
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
-_unpack_ioc = Struct(">i?B").unpack_from
-_unpack_iohc = Struct(">i?hB").unpack_from
+_put_i = numbers(Struct(">i"))
 
 
 class ReassignablePartition(Message):
@@ -129,328 +116,104 @@ class AlterPartitionReassignmentsResponse(Message):
         self.responses: list[ReassignableTopicResponse] = [] if responses is None else responses
 
 
-def _decode_reassignable_partition_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignablePartition], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("ReassignablePartition", at, count, count_max, end - at)
-    items: list[ReassignablePartition] = []
-    try:
-        for _ in range(count):
-            o = new(ReassignablePartition)
-            o.partition_index, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 0:
-                o.replicas = None
-            else:
-                o.replicas, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_reassignable_partition_v0(o: ReassignablePartition, r: MessageReader) -> None:
+    o.partition_index, n = r.fixed(_ic)
+    o.replicas = r.compact_nullable_numbers(_FIXED_I, n)
+    r.tags()
 
 
-def _decode_reassignable_topic_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignableTopic], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("ReassignableTopic", at, count, count_max, end - at)
-    items: list[ReassignableTopic] = []
-    try:
-        for _ in range(count):
-            o = new(ReassignableTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_reassignable_partition_list_v0(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_reassignable_topic_v0(o: ReassignableTopic, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.partitions = r.compact_array(ReassignablePartition, _read_reassignable_partition_v0, 6)
+    r.tags()
 
 
-def _decode_alter_partition_reassignments_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterPartitionReassignmentsRequest)
-    try:
-        o.allow_replication_factor_change = True
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_reassignable_topic_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_partition_reassignments_request_v0(o: AlterPartitionReassignmentsRequest, r: MessageReader) -> None:
+    o.allow_replication_factor_change = True
+    o.timeout_ms, n = r.fixed(_ic)
+    o.topics = r.compact_array(ReassignableTopic, _read_reassignable_topic_v0, 3, n)
+    r.tags()
 
 
-def _decode_alter_partition_reassignments_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterPartitionReassignmentsRequest)
-    try:
-        o.timeout_ms, o.allow_replication_factor_change, n = _unpack_ioc(buf, at)
-        at += 6
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_reassignable_topic_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_partition_reassignments_request_v1(o: AlterPartitionReassignmentsRequest, r: MessageReader) -> None:
+    o.timeout_ms, o.allow_replication_factor_change, n = r.fixed(_ioc)
+    o.topics = r.compact_array(ReassignableTopic, _read_reassignable_topic_v0, 3, n)
+    r.tags()
 
 
 def _encode_reassignable_partition_list_v1(items: list[ReassignablePartition], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.replicas
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ic(o.partition_index, n) if n < 128 else _pack_i(o.partition_index) + encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        out += _pack_i(o.partition_index)
+        put_compact_nullable_array(o.replicas, out, _put_i)
         out.append(0)
 
 
 def _encode_reassignable_topic_list_v1(items: list[ReassignableTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_reassignable_partition_list_v1(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_reassignable_partition_list_v1)
         out.append(0)
 
 
 def _encode_alter_partition_reassignments_request_v1(o: AlterPartitionReassignmentsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ioc(o.timeout_ms, o.allow_replication_factor_change, n) if n < 128 else _pack_io(o.timeout_ms, o.allow_replication_factor_change) + encode_varint(n)
-    if v:
-        _encode_reassignable_topic_list_v1(v, out)
+    out += _pack_io(o.timeout_ms, o.allow_replication_factor_change)
+    put_compact_array(o.topics, out, _encode_reassignable_topic_list_v1)
     out.append(0)
     return out
 
 
-def _decode_reassignable_partition_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignablePartitionResponse], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("ReassignablePartitionResponse", at, count, count_max, end - at)
-    items: list[ReassignablePartitionResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ReassignablePartitionResponse)
-            o.partition_index, o.error_code, n = _unpack_ihc(buf, at)
-            at += 7
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_reassignable_partition_response_v1(o: ReassignablePartitionResponse, r: MessageReader) -> None:
+    o.partition_index, o.error_code, n = r.fixed(_ihc)
+    o.error_message = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_reassignable_topic_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReassignableTopicResponse], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("ReassignableTopicResponse", at, count, count_max, end - at)
-    items: list[ReassignableTopicResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ReassignableTopicResponse)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_reassignable_partition_response_list_v1(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_reassignable_topic_response_v1(o: ReassignableTopicResponse, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.partitions = r.compact_array(ReassignablePartitionResponse, _read_reassignable_partition_response_v1, 8)
+    r.tags()
 
 
-def _decode_alter_partition_reassignments_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterPartitionReassignmentsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterPartitionReassignmentsResponse)
-    try:
-        o.throttle_time_ms, o.allow_replication_factor_change, o.error_code, n = _unpack_iohc(buf, at)
-        at += 8
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.error_message = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.error_message = buf[at:stop].decode()
-            at = stop
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_reassignable_topic_response_list_v1(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_partition_reassignments_response_v1(o: AlterPartitionReassignmentsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, o.allow_replication_factor_change, o.error_code, n = r.fixed(_iohc)
+    o.error_message = r.compact_nullable_string(n)
+    o.responses = r.compact_array(ReassignableTopicResponse, _read_reassignable_topic_response_v1, 3)
+    r.tags()
 
 
 def _encode_reassignable_partition_response_list_v0(items: list[ReassignablePartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ihc(o.partition_index, o.error_code, n) if n < 128 else _pack_ih(o.partition_index, o.error_code) + encode_string_length(n)
-        if v:
-            out += v
+        out += _pack_ih(o.partition_index, o.error_code)
+        put_compact_nullable_string(o.error_message, out)
         out.append(0)
 
 
 def _encode_reassignable_topic_response_list_v0(items: list[ReassignableTopicResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_reassignable_partition_response_list_v0(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_reassignable_partition_response_list_v0)
         out.append(0)
 
 
 def _encode_alter_partition_reassignments_response_v0(o: AlterPartitionReassignmentsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.responses
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_reassignable_topic_response_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_array(o.responses, out, _encode_reassignable_topic_response_list_v0)
     out.append(0)
     return out
 
 
 def _encode_alter_partition_reassignments_response_v1(o: AlterPartitionReassignmentsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_iohc(o.throttle_time_ms, o.allow_replication_factor_change, o.error_code, n) if n < 128 else _pack_ioh(o.throttle_time_ms, o.allow_replication_factor_change, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.responses
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_reassignable_topic_response_list_v0(v, out)
+    out += _pack_ioh(o.throttle_time_ms, o.allow_replication_factor_change, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_array(o.responses, out, _encode_reassignable_topic_response_list_v0)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[AlterPartitionReassignmentsRequest]] = {
-    0: _decode_alter_partition_reassignments_request_v0,
-    1: _decode_alter_partition_reassignments_request_v1,
+    0: decoder(AlterPartitionReassignmentsRequest, _read_alter_partition_reassignments_request_v0),
+    1: decoder(AlterPartitionReassignmentsRequest, _read_alter_partition_reassignments_request_v1),
 }
 
 ENCODE_REQUEST: dict[int, Encode[AlterPartitionReassignmentsRequest]] = {
@@ -458,10 +221,15 @@ ENCODE_REQUEST: dict[int, Encode[AlterPartitionReassignmentsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[AlterPartitionReassignmentsResponse]] = {
-    1: _decode_alter_partition_reassignments_response_v1,
+    1: decoder(AlterPartitionReassignmentsResponse, _read_alter_partition_reassignments_response_v1),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[AlterPartitionReassignmentsResponse]] = {
     0: _encode_alter_partition_reassignments_response_v0,
     1: _encode_alter_partition_reassignments_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("responses", _encode_reassignable_topic_response_list_v0, (Array("partitions", _encode_reassignable_partition_response_list_v0),)),),
+    1: (Array("responses", _encode_reassignable_topic_response_list_v0, (Array("partitions", _encode_reassignable_partition_response_list_v0),)),),
 }

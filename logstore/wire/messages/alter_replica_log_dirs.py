@@ -10,36 +10,21 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_array, put_compact_array, put_compact_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
 _FIXED_I = Struct(">i")
-_pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
 _pack_ihx = Struct(">ihx").pack
-_pack_ii = Struct(">ii").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
 
 
 class AlterReplicaLogDirTopic(Message):
@@ -112,229 +97,76 @@ class AlterReplicaLogDirsResponse(Message):
         self.results: list[AlterReplicaLogDirTopicResult] = [] if results is None else results
 
 
-def _decode_alter_replica_log_dir_topic_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterReplicaLogDirTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("AlterReplicaLogDirTopic", at, count, count_max, end - at)
-    items: list[AlterReplicaLogDirTopic] = []
-    try:
-        for _ in range(count):
-            o = new(AlterReplicaLogDirTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.partitions, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_replica_log_dir_topic_v1(o: AlterReplicaLogDirTopic, r: MessageReader) -> None:
+    o.name = r.string()
+    o.partitions = r.numbers(_FIXED_I)
 
 
-def _decode_alter_replica_log_dir_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterReplicaLogDir], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("AlterReplicaLogDir", at, count, count_max, end - at)
-    items: list[AlterReplicaLogDir] = []
-    try:
-        for _ in range(count):
-            o = new(AlterReplicaLogDir)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.path = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.topics = []
-            else:
-                o.topics, at = _decode_alter_replica_log_dir_topic_list_v1(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_replica_log_dir_v1(o: AlterReplicaLogDir, r: MessageReader) -> None:
+    o.path = r.string()
+    o.topics = r.array(AlterReplicaLogDirTopic, _read_alter_replica_log_dir_topic_v1, 6)
 
 
-def _decode_alter_replica_log_dirs_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterReplicaLogDirsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterReplicaLogDirsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.dirs = []
-        else:
-            o.dirs, at = _decode_alter_replica_log_dir_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_replica_log_dirs_request_v1(o: AlterReplicaLogDirsRequest, r: MessageReader) -> None:
+    o.dirs = r.array(AlterReplicaLogDir, _read_alter_replica_log_dir_v1, 6)
 
 
-def _decode_alter_replica_log_dir_topic_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterReplicaLogDirTopic], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("AlterReplicaLogDirTopic", at, count, count_max, end - at)
-    items: list[AlterReplicaLogDirTopic] = []
-    try:
-        for _ in range(count):
-            o = new(AlterReplicaLogDirTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.partitions, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_replica_log_dir_topic_v2(o: AlterReplicaLogDirTopic, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.partitions = r.compact_numbers(_FIXED_I)
+    r.tags()
 
 
-def _decode_alter_replica_log_dir_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterReplicaLogDir], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("AlterReplicaLogDir", at, count, count_max, end - at)
-    items: list[AlterReplicaLogDir] = []
-    try:
-        for _ in range(count):
-            o = new(AlterReplicaLogDir)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.path = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.topics = []
-            else:
-                o.topics, at = _decode_alter_replica_log_dir_topic_list_v2(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_replica_log_dir_v2(o: AlterReplicaLogDir, r: MessageReader) -> None:
+    o.path = r.compact_string()
+    o.topics = r.compact_array(AlterReplicaLogDirTopic, _read_alter_replica_log_dir_topic_v2, 3)
+    r.tags()
 
 
-def _decode_alter_replica_log_dirs_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[AlterReplicaLogDirsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(AlterReplicaLogDirsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.dirs = []
-        else:
-            o.dirs, at = _decode_alter_replica_log_dir_list_v2(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_alter_replica_log_dirs_request_v2(o: AlterReplicaLogDirsRequest, r: MessageReader) -> None:
+    o.dirs = r.compact_array(AlterReplicaLogDir, _read_alter_replica_log_dir_v2, 3)
+    r.tags()
 
 
 def _encode_alter_replica_log_dir_partition_result_list_v1(items: list[AlterReplicaLogDirPartitionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ih(o.partition_index, o.error_code)
 
 
 def _encode_alter_replica_log_dir_topic_result_list_v1(items: list[AlterReplicaLogDirTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic_name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_alter_replica_log_dir_partition_result_list_v1(v, out)
+        put_string(o.topic_name, out)
+        put_array(o.partitions, out, _encode_alter_replica_log_dir_partition_result_list_v1)
 
 
 def _encode_alter_replica_log_dirs_response_v1(o: AlterReplicaLogDirsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_alter_replica_log_dir_topic_result_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.results, out, _encode_alter_replica_log_dir_topic_result_list_v1)
     return out
 
 
 def _encode_alter_replica_log_dir_partition_result_list_v2(items: list[AlterReplicaLogDirPartitionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihx(o.partition_index, o.error_code)
 
 
 def _encode_alter_replica_log_dir_topic_result_list_v2(items: list[AlterReplicaLogDirTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_alter_replica_log_dir_partition_result_list_v2(v, out)
+        put_compact_string(o.topic_name, out)
+        put_compact_array(o.partitions, out, _encode_alter_replica_log_dir_partition_result_list_v2)
         out.append(0)
 
 
 def _encode_alter_replica_log_dirs_response_v2(o: AlterReplicaLogDirsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_alter_replica_log_dir_topic_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.results, out, _encode_alter_replica_log_dir_topic_result_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[AlterReplicaLogDirsRequest]] = {
-    1: _decode_alter_replica_log_dirs_request_v1,
-    2: _decode_alter_replica_log_dirs_request_v2,
+    1: decoder(AlterReplicaLogDirsRequest, _read_alter_replica_log_dirs_request_v1),
+    2: decoder(AlterReplicaLogDirsRequest, _read_alter_replica_log_dirs_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[AlterReplicaLogDirsRequest]] = {
@@ -346,4 +178,9 @@ DECODE_RESPONSE: dict[int, Decode[AlterReplicaLogDirsResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[AlterReplicaLogDirsResponse]] = {
     1: _encode_alter_replica_log_dirs_response_v1,
     2: _encode_alter_replica_log_dirs_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_alter_replica_log_dir_topic_result_list_v1, (Array("partitions", _encode_alter_replica_log_dir_partition_result_list_v1),)),),
+    2: (Array("results", _encode_alter_replica_log_dir_topic_result_list_v2, (Array("partitions", _encode_alter_replica_log_dir_partition_result_list_v2),)),),
 }

@@ -12,26 +12,26 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_tag,
-    decode_varint,
-    encode_string_length,
-    encode_tag,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, bad_length, decode_string_length,
+    encode_string_length, encode_tag, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
 
+_hc = Struct(">hB")
+_hhc = Struct(">hhB")
+_hhh = Struct(">hhh")
+_hhhc = Struct(">hhhB")
+_hi = Struct(">hi")
+_ic = Struct(">iB")
+_o = Struct(">?")
 _pack_h = Struct(">h").pack
 _pack_hc = Struct(">hB").pack
 _pack_hhh = Struct(">hhh").pack
@@ -41,14 +41,7 @@ _pack_hi = Struct(">hi").pack
 _pack_i = Struct(">i").pack
 _pack_o = Struct(">?").pack
 _pack_q = Struct(">q").pack
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_hhc = Struct(">hhB").unpack_from
-_unpack_hhh = Struct(">hhh").unpack_from
-_unpack_hhhc = Struct(">hhhB").unpack_from
-_unpack_hi = Struct(">hi").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_o = Struct(">?").unpack_from
-_unpack_q = Struct(">q").unpack_from
+_q = Struct(">q")
 
 
 class ApiVersionsRequest(Message):
@@ -170,201 +163,73 @@ def _decode_api_versions_request_v3(data: Buffer, at: int, end: int, count_max: 
 
 
 def _encode_api_versions_request_v0(o: ApiVersionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     return out
 
 
 def _encode_api_versions_request_v4(o: ApiVersionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.client_software_name
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
-    v = o.client_software_version
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
+    put_compact_string(o.client_software_name, out)
+    put_compact_string(o.client_software_version, out)
     out.append(0)
     return out
 
 
-def _decode_api_version_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ApiVersion], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("ApiVersion", at, count, count_max, end - at)
-    items: list[ApiVersion] = []
-    try:
-        for _ in range(count):
-            o = new(ApiVersion)
-            o.api_key, o.min_version, o.max_version = _unpack_hhh(buf, at)
-            at += 6
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_api_version_v0(o: ApiVersion, r: MessageReader) -> None:
+    o.api_key, o.min_version, o.max_version = r.fixed(_hhh)
 
 
-def _decode_api_versions_response_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ApiVersionsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ApiVersionsResponse)
-    try:
-        o.throttle_time_ms = 0
-        o.supported_features = []
-        o.finalized_features_epoch = -1
-        o.finalized_features = []
-        o.zk_migration_ready = False
-        o.error_code, n = _unpack_hi(buf, at)
-        at += 6
-        if n == 0:
-            o.api_keys = []
-        else:
-            o.api_keys, at = _decode_api_version_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_api_versions_response_v0(o: ApiVersionsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms = 0
+    o.supported_features = []
+    o.finalized_features_epoch = -1
+    o.finalized_features = []
+    o.zk_migration_ready = False
+    o.error_code, n = r.fixed(_hi)
+    o.api_keys = r.array(ApiVersion, _read_api_version_v0, 6, n)
 
 
-def _decode_api_version_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ApiVersion], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("ApiVersion", at, count, count_max, end - at)
-    items: list[ApiVersion] = []
-    try:
-        for _ in range(count):
-            o = new(ApiVersion)
-            o.api_key, o.min_version, o.max_version, n = _unpack_hhhc(buf, at)
-            at += 7
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_api_version_v4(o: ApiVersion, r: MessageReader) -> None:
+    o.api_key, o.min_version, o.max_version, n = r.fixed(_hhhc)
+    r.tags(n)
 
 
-def _decode_supported_feature_key_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[SupportedFeatureKey], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("SupportedFeatureKey", at, count, count_max, end - at)
-    items: list[SupportedFeatureKey] = []
-    try:
-        for _ in range(count):
-            o = new(SupportedFeatureKey)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.min_version, o.max_version, n = _unpack_hhc(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_supported_feature_key_v4(o: SupportedFeatureKey, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.min_version, o.max_version, n = r.fixed(_hhc)
+    r.tags(n)
 
 
-def _decode_finalized_feature_key_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[FinalizedFeatureKey], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("FinalizedFeatureKey", at, count, count_max, end - at)
-    items: list[FinalizedFeatureKey] = []
-    try:
-        for _ in range(count):
-            o = new(FinalizedFeatureKey)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.max_version_level, o.min_version_level, n = _unpack_hhc(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_finalized_feature_key_v4(o: FinalizedFeatureKey, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.max_version_level, o.min_version_level, n = r.fixed(_hhc)
+    r.tags(n)
 
 
-def _decode_api_versions_response_tags_v4(o: ApiVersionsResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
-    try:
-        count, at = decode_varint(buf, at)
-        for _ in range(count):
-            tag, at, tag_end = decode_tag(buf, at, end)
-            if tag == 0:
-                n = buf[at]
-                at += 1
-                if n > 127:
-                    n, at = decode_varint(buf, at - 1)
-                if n == 1:
-                    o.supported_features = []
-                else:
-                    o.supported_features, at = _decode_supported_feature_key_list_v4(buf, at, end, count_max, n - 1)
-            elif tag == 1:
-                o.finalized_features_epoch, = _unpack_q(buf, at)
-                at += 8
-            elif tag == 2:
-                n = buf[at]
-                at += 1
-                if n > 127:
-                    n, at = decode_varint(buf, at - 1)
-                if n == 1:
-                    o.finalized_features = []
-                else:
-                    o.finalized_features, at = _decode_finalized_feature_key_list_v4(buf, at, end, count_max, n - 1)
-            elif tag == 3:
-                o.zk_migration_ready, = _unpack_o(buf, at)
-                at += 1
-            else:
-                at = tag_end
-            if at != tag_end:
-                raise ValueError(f"tag={tag} does not end where it says")
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return at
+def _read_api_versions_response_tag_v4(o: ApiVersionsResponse, r: MessageReader, tag: int) -> bool:
+    if tag == 0:
+        o.supported_features = r.compact_array(SupportedFeatureKey, _read_supported_feature_key_v4, 6)
+    elif tag == 1:
+        o.finalized_features_epoch, = r.fixed(_q)
+    elif tag == 2:
+        o.finalized_features = r.compact_array(FinalizedFeatureKey, _read_finalized_feature_key_v4, 6)
+    elif tag == 3:
+        o.zk_migration_ready, = r.fixed(_o)
+    else:
+        return False
+    return True
 
 
-def _decode_api_versions_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[ApiVersionsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ApiVersionsResponse)
-    try:
-        o.supported_features = []
-        o.finalized_features_epoch = -1
-        o.finalized_features = []
-        o.zk_migration_ready = False
-        o.error_code, n = _unpack_hc(buf, at)
-        at += 3
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.api_keys = []
-        else:
-            o.api_keys, at = _decode_api_version_list_v4(buf, at, end, count_max, n - 1)
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = _decode_api_versions_response_tags_v4(o, buf, at - 1, end, count_max)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_api_versions_response_v4(o: ApiVersionsResponse, r: MessageReader) -> None:
+    o.supported_features = []
+    o.finalized_features_epoch = -1
+    o.finalized_features = []
+    o.zk_migration_ready = False
+    o.error_code, n = r.fixed(_hc)
+    o.api_keys = r.compact_array(ApiVersion, _read_api_version_v4, 7, n)
+    o.throttle_time_ms, n = r.fixed(_ic)
+    r.known_tags(o, _read_api_versions_response_tag_v4, n)
 
 
 def _encode_api_version_list_v0(items: list[ApiVersion], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_hhh(o.api_key, o.min_version, o.max_version)
 
@@ -391,7 +256,6 @@ def _encode_api_versions_response_v1(o: ApiVersionsResponse, out: bytearray, par
 
 
 def _encode_api_version_list_v3(items: list[ApiVersion], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_hhhx(o.api_key, o.min_version, o.max_version)
 
@@ -495,8 +359,8 @@ ENCODE_REQUEST: dict[int, Encode[ApiVersionsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[ApiVersionsResponse]] = {
-    0: _decode_api_versions_response_v0,
-    4: _decode_api_versions_response_v4,
+    0: decoder(ApiVersionsResponse, _read_api_versions_response_v0),
+    4: decoder(ApiVersionsResponse, _read_api_versions_response_v4),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ApiVersionsResponse]] = {
@@ -505,4 +369,12 @@ ENCODE_RESPONSE: dict[int, Encode[ApiVersionsResponse]] = {
     2: _encode_api_versions_response_v1,
     3: _encode_api_versions_response_v3,
     4: _encode_api_versions_response_v3,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("api_keys", _encode_api_version_list_v0),),
+    1: (Array("api_keys", _encode_api_version_list_v0),),
+    2: (Array("api_keys", _encode_api_version_list_v0),),
+    3: (Array("api_keys", _encode_api_version_list_v3),),
+    4: (Array("api_keys", _encode_api_version_list_v3),),
 }

@@ -10,38 +10,23 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_string, put_nullable_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_bb = Struct(">bb")
+_bbc = Struct(">bbB")
+_bc = Struct(">bB")
+_bh = Struct(">bh")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
-_unpack_bb = Struct(">bb").unpack_from
-_unpack_bbc = Struct(">bbB").unpack_from
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_bh = Struct(">bh").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
 
 
 class AclCreation(Message):
@@ -100,172 +85,64 @@ class CreateAclsResponse(Message):
         self.results: list[AclCreationResult] = [] if results is None else results
 
 
-def _decode_acl_creation_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AclCreation], int]:
-    if not 0 <= count <= count_max or count * 10 > end - at:
-        raise bad_count("AclCreation", at, count, count_max, end - at)
-    items: list[AclCreation] = []
-    try:
-        for _ in range(count):
-            o = new(AclCreation)
-            o.resource_type, n = _unpack_bh(buf, at)
-            at += 3
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            o.resource_pattern_type, n = _unpack_bh(buf, at)
-            at += 3
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.principal = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.operation, o.permission_type = _unpack_bb(buf, at)
-            at += 2
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_acl_creation_v1(o: AclCreation, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bh)
+    o.resource_name = r.string(n)
+    o.resource_pattern_type, n = r.fixed(_bh)
+    o.principal = r.string(n)
+    o.host = r.string()
+    o.operation, o.permission_type = r.fixed(_bb)
 
 
-def _decode_create_acls_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreateAclsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreateAclsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.creations = []
-        else:
-            o.creations, at = _decode_acl_creation_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_acls_request_v1(o: CreateAclsRequest, r: MessageReader) -> None:
+    o.creations = r.array(AclCreation, _read_acl_creation_v1, 10)
 
 
-def _decode_acl_creation_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AclCreation], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("AclCreation", at, count, count_max, end - at)
-    items: list[AclCreation] = []
-    try:
-        for _ in range(count):
-            o = new(AclCreation)
-            o.resource_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            o.resource_pattern_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.principal = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.operation, o.permission_type, n = _unpack_bbc(buf, at)
-            at += 3
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_acl_creation_v2(o: AclCreation, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    o.resource_pattern_type, n = r.fixed(_bc)
+    o.principal = r.compact_string(n)
+    o.host = r.compact_string()
+    o.operation, o.permission_type, n = r.fixed(_bbc)
+    r.tags(n)
 
 
-def _decode_create_acls_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreateAclsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreateAclsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.creations = []
-        else:
-            o.creations, at = _decode_acl_creation_list_v2(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_acls_request_v2(o: CreateAclsRequest, r: MessageReader) -> None:
+    o.creations = r.compact_array(AclCreation, _read_acl_creation_v2, 8)
+    r.tags()
 
 
 def _encode_acl_creation_result_list_v1(items: list[AclCreationResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
 
 
 def _encode_create_acls_response_v1(o: CreateAclsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_acl_creation_result_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.results, out, _encode_acl_creation_result_list_v1)
     return out
 
 
 def _encode_acl_creation_result_list_v2(items: list[AclCreationResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
         out.append(0)
 
 
 def _encode_create_acls_response_v2(o: CreateAclsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_acl_creation_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.results, out, _encode_acl_creation_result_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[CreateAclsRequest]] = {
-    1: _decode_create_acls_request_v1,
-    2: _decode_create_acls_request_v2,
-    3: _decode_create_acls_request_v2,
+    1: decoder(CreateAclsRequest, _read_create_acls_request_v1),
+    2: decoder(CreateAclsRequest, _read_create_acls_request_v2),
+    3: decoder(CreateAclsRequest, _read_create_acls_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[CreateAclsRequest]] = {
@@ -278,4 +155,10 @@ ENCODE_RESPONSE: dict[int, Encode[CreateAclsResponse]] = {
     1: _encode_create_acls_response_v1,
     2: _encode_create_acls_response_v2,
     3: _encode_create_acls_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_acl_creation_result_list_v1),),
+    2: (Array("results", _encode_acl_creation_result_list_v2),),
+    3: (Array("results", _encode_acl_creation_result_list_v2),),
 }

@@ -10,43 +10,28 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_array, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string, put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
 _FIXED_I = Struct(">i")
+_hc = Struct(">hB")
+_ic = Struct(">iB")
+_ii = Struct(">ii")
+_io = Struct(">i?")
+_ioc = Struct(">i?B")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
 _pack_iox = Struct(">i?x").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
-_unpack_io = Struct(">i?").unpack_from
-_unpack_ioc = Struct(">i?B").unpack_from
+_put_i = numbers(Struct(">i"))
 
 
 class CreatePartitionsAssignment(Message):
@@ -113,318 +98,105 @@ class CreatePartitionsResponse(Message):
         self.results: list[CreatePartitionsTopicResult] = [] if results is None else results
 
 
-def _decode_create_partitions_assignment_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsAssignment], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("CreatePartitionsAssignment", at, count, count_max, end - at)
-    items: list[CreatePartitionsAssignment] = []
-    try:
-        for _ in range(count):
-            o = new(CreatePartitionsAssignment)
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.broker_ids, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_create_partitions_assignment_v0(o: CreatePartitionsAssignment, r: MessageReader) -> None:
+    o.broker_ids = r.numbers(_FIXED_I)
 
 
-def _decode_create_partitions_topic_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsTopic], int]:
-    if not 0 <= count <= count_max or count * 10 > end - at:
-        raise bad_count("CreatePartitionsTopic", at, count, count_max, end - at)
-    items: list[CreatePartitionsTopic] = []
-    try:
-        for _ in range(count):
-            o = new(CreatePartitionsTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.count, n = _unpack_ii(buf, at)
-            at += 8
-            if n == -1:
-                o.assignments = None
-            else:
-                if n == 0:
-                    o.assignments = []
-                else:
-                    o.assignments, at = _decode_create_partitions_assignment_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_create_partitions_topic_v0(o: CreatePartitionsTopic, r: MessageReader) -> None:
+    o.name = r.string()
+    o.count, n = r.fixed(_ii)
+    o.assignments = r.nullable_array(CreatePartitionsAssignment, _read_create_partitions_assignment_v0, 4, n)
 
 
-def _decode_create_partitions_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreatePartitionsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreatePartitionsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_create_partitions_topic_list_v0(buf, at, end, count_max, n)
-        o.timeout_ms, o.validate_only = _unpack_io(buf, at)
-        at += 5
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_partitions_request_v0(o: CreatePartitionsRequest, r: MessageReader) -> None:
+    o.topics = r.array(CreatePartitionsTopic, _read_create_partitions_topic_v0, 10)
+    o.timeout_ms, o.validate_only = r.fixed(_io)
 
 
-def _decode_create_partitions_assignment_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsAssignment], int]:
-    if not 0 <= count <= count_max or count * 2 > end - at:
-        raise bad_count("CreatePartitionsAssignment", at, count, count_max, end - at)
-    items: list[CreatePartitionsAssignment] = []
-    try:
-        for _ in range(count):
-            o = new(CreatePartitionsAssignment)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.broker_ids, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_create_partitions_assignment_v2(o: CreatePartitionsAssignment, r: MessageReader) -> None:
+    o.broker_ids = r.compact_numbers(_FIXED_I)
+    r.tags()
 
 
-def _decode_create_partitions_topic_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsTopic], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("CreatePartitionsTopic", at, count, count_max, end - at)
-    items: list[CreatePartitionsTopic] = []
-    try:
-        for _ in range(count):
-            o = new(CreatePartitionsTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.count, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 0:
-                o.assignments = None
-            else:
-                if n == 1:
-                    o.assignments = []
-                else:
-                    o.assignments, at = _decode_create_partitions_assignment_list_v2(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_create_partitions_topic_v2(o: CreatePartitionsTopic, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.count, n = r.fixed(_ic)
+    o.assignments = r.compact_nullable_array(CreatePartitionsAssignment, _read_create_partitions_assignment_v2, 2, n)
+    r.tags()
 
 
-def _decode_create_partitions_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreatePartitionsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreatePartitionsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_create_partitions_topic_list_v2(buf, at, end, count_max, n - 1)
-        o.timeout_ms, o.validate_only, n = _unpack_ioc(buf, at)
-        at += 6
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_partitions_request_v2(o: CreatePartitionsRequest, r: MessageReader) -> None:
+    o.topics = r.compact_array(CreatePartitionsTopic, _read_create_partitions_topic_v2, 7)
+    o.timeout_ms, o.validate_only, n = r.fixed(_ioc)
+    r.tags(n)
 
 
 def _encode_create_partitions_assignment_list_v3(items: list[CreatePartitionsAssignment], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.broker_ids
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        put_compact_array(o.broker_ids, out, _put_i)
         out.append(0)
 
 
 def _encode_create_partitions_topic_list_v3(items: list[CreatePartitionsTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.assignments
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ic(o.count, n) if n < 128 else _pack_i(o.count) + encode_varint(n)
-        if v:
-            _encode_create_partitions_assignment_list_v3(v, out)
+        put_compact_string(o.name, out)
+        out += _pack_i(o.count)
+        put_compact_nullable_array(o.assignments, out, _encode_create_partitions_assignment_list_v3)
         out.append(0)
 
 
 def _encode_create_partitions_request_v3(o: CreatePartitionsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_create_partitions_topic_list_v3(v, out)
+    put_compact_array(o.topics, out, _encode_create_partitions_topic_list_v3)
     out += _pack_iox(o.timeout_ms, o.validate_only)
     return out
 
 
-def _decode_create_partitions_topic_result_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatePartitionsTopicResult], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("CreatePartitionsTopicResult", at, count, count_max, end - at)
-    items: list[CreatePartitionsTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(CreatePartitionsTopicResult)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_create_partitions_topic_result_v3(o: CreatePartitionsTopicResult, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.error_code, n = r.fixed(_hc)
+    o.error_message = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_create_partitions_response_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreatePartitionsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreatePartitionsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.results = []
-        else:
-            o.results, at = _decode_create_partitions_topic_result_list_v3(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_partitions_response_v3(o: CreatePartitionsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.results = r.compact_array(CreatePartitionsTopicResult, _read_create_partitions_topic_result_v3, 5, n)
+    r.tags()
 
 
 def _encode_create_partitions_topic_result_list_v0(items: list[CreatePartitionsTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
+        put_string(o.name, out)
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
 
 
 def _encode_create_partitions_response_v0(o: CreatePartitionsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_create_partitions_topic_result_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.results, out, _encode_create_partitions_topic_result_list_v0)
     return out
 
 
 def _encode_create_partitions_topic_result_list_v2(items: list[CreatePartitionsTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.name, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
         out.append(0)
 
 
 def _encode_create_partitions_response_v2(o: CreatePartitionsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_create_partitions_topic_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.results, out, _encode_create_partitions_topic_result_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[CreatePartitionsRequest]] = {
-    0: _decode_create_partitions_request_v0,
-    1: _decode_create_partitions_request_v0,
-    2: _decode_create_partitions_request_v2,
-    3: _decode_create_partitions_request_v2,
+    0: decoder(CreatePartitionsRequest, _read_create_partitions_request_v0),
+    1: decoder(CreatePartitionsRequest, _read_create_partitions_request_v0),
+    2: decoder(CreatePartitionsRequest, _read_create_partitions_request_v2),
+    3: decoder(CreatePartitionsRequest, _read_create_partitions_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[CreatePartitionsRequest]] = {
@@ -432,7 +204,7 @@ ENCODE_REQUEST: dict[int, Encode[CreatePartitionsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[CreatePartitionsResponse]] = {
-    3: _decode_create_partitions_response_v3,
+    3: decoder(CreatePartitionsResponse, _read_create_partitions_response_v3),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[CreatePartitionsResponse]] = {
@@ -440,4 +212,11 @@ ENCODE_RESPONSE: dict[int, Encode[CreatePartitionsResponse]] = {
     1: _encode_create_partitions_response_v0,
     2: _encode_create_partitions_response_v2,
     3: _encode_create_partitions_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_create_partitions_topic_result_list_v0),),
+    1: (Array("results", _encode_create_partitions_topic_result_list_v0),),
+    2: (Array("results", _encode_create_partitions_topic_result_list_v2),),
+    3: (Array("results", _encode_create_partitions_topic_result_list_v2),),
 }

@@ -10,54 +10,35 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_array, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string, put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_tag,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_tag,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, ZERO_UUID, encode_tag, encode_varint,
 )
 
-new = object.__new__
-
 _FIXED_I = Struct(">i")
+_h = Struct(">h")
+_ic = Struct(">iB")
+_ihc = Struct(">ihB")
+_ihi = Struct(">ihi")
+_ii = Struct(">ii")
+_io = Struct(">i?")
+_ioc = Struct(">i?B")
+_oboc = Struct(">?b?B")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_pack_ii = Struct(">ii").pack
 _pack_iox = Struct(">i?x").pack
 _pack_obox = Struct(">?b?x").pack
 _pack_uh = Struct(">16sh").pack
-_pack_uhc = Struct(">16shB").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
-_unpack_ihi = Struct(">ihi").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
-_unpack_io = Struct(">i?").unpack_from
-_unpack_ioc = Struct(">i?B").unpack_from
-_unpack_oboc = Struct(">?b?B").unpack_from
-_unpack_uhc = Struct(">16shB").unpack_from
+_put_i = numbers(Struct(">i"))
+_uhc = Struct(">16shB")
 
 
 class CreatableReplicaAssignment(Message):
@@ -170,479 +151,135 @@ class CreateTopicsResponse(Message):
         self.topics: list[CreatableTopicResult] = [] if topics is None else topics
 
 
-def _decode_creatable_replica_assignment_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableReplicaAssignment], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("CreatableReplicaAssignment", at, count, count_max, end - at)
-    items: list[CreatableReplicaAssignment] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableReplicaAssignment)
-            o.partition_index, n = _unpack_ii(buf, at)
-            at += 8
-            o.broker_ids, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_replica_assignment_v2(o: CreatableReplicaAssignment, r: MessageReader) -> None:
+    o.partition_index, n = r.fixed(_ii)
+    o.broker_ids = r.numbers(_FIXED_I, n)
 
 
-def _decode_creatable_topic_config_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicConfig], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("CreatableTopicConfig", at, count, count_max, end - at)
-    items: list[CreatableTopicConfig] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopicConfig)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            if n == -1:
-                o.value = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_topic_config_v2(o: CreatableTopicConfig, r: MessageReader) -> None:
+    o.name = r.string()
+    o.value = r.nullable_string()
 
 
-def _decode_creatable_topic_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopic], int]:
-    if not 0 <= count <= count_max or count * 16 > end - at:
-        raise bad_count("CreatableTopic", at, count, count_max, end - at)
-    items: list[CreatableTopic] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.num_partitions, o.replication_factor, n = _unpack_ihi(buf, at)
-            at += 10
-            if n == 0:
-                o.assignments = []
-            else:
-                o.assignments, at = _decode_creatable_replica_assignment_list_v2(buf, at, end, count_max, n)
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.configs = []
-            else:
-                o.configs, at = _decode_creatable_topic_config_list_v2(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_topic_v2(o: CreatableTopic, r: MessageReader) -> None:
+    o.name = r.string()
+    o.num_partitions, o.replication_factor, n = r.fixed(_ihi)
+    o.assignments = r.array(CreatableReplicaAssignment, _read_creatable_replica_assignment_v2, 8, n)
+    o.configs = r.array(CreatableTopicConfig, _read_creatable_topic_config_v2, 4)
 
 
-def _decode_create_topics_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreateTopicsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreateTopicsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_creatable_topic_list_v2(buf, at, end, count_max, n)
-        o.timeout_ms, o.validate_only = _unpack_io(buf, at)
-        at += 5
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_topics_request_v2(o: CreateTopicsRequest, r: MessageReader) -> None:
+    o.topics = r.array(CreatableTopic, _read_creatable_topic_v2, 16)
+    o.timeout_ms, o.validate_only = r.fixed(_io)
 
 
-def _decode_creatable_replica_assignment_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableReplicaAssignment], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("CreatableReplicaAssignment", at, count, count_max, end - at)
-    items: list[CreatableReplicaAssignment] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableReplicaAssignment)
-            o.partition_index, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.broker_ids, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_replica_assignment_v5(o: CreatableReplicaAssignment, r: MessageReader) -> None:
+    o.partition_index, n = r.fixed(_ic)
+    o.broker_ids = r.compact_numbers(_FIXED_I, n)
+    r.tags()
 
 
-def _decode_creatable_topic_config_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicConfig], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("CreatableTopicConfig", at, count, count_max, end - at)
-    items: list[CreatableTopicConfig] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopicConfig)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.value = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_topic_config_v5(o: CreatableTopicConfig, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.value = r.compact_nullable_string()
+    r.tags()
 
 
-def _decode_creatable_topic_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopic], int]:
-    if not 0 <= count <= count_max or count * 10 > end - at:
-        raise bad_count("CreatableTopic", at, count, count_max, end - at)
-    items: list[CreatableTopic] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.num_partitions, o.replication_factor, n = _unpack_ihc(buf, at)
-            at += 7
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.assignments = []
-            else:
-                o.assignments, at = _decode_creatable_replica_assignment_list_v5(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.configs = []
-            else:
-                o.configs, at = _decode_creatable_topic_config_list_v5(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_topic_v5(o: CreatableTopic, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.num_partitions, o.replication_factor, n = r.fixed(_ihc)
+    o.assignments = r.compact_array(CreatableReplicaAssignment, _read_creatable_replica_assignment_v5, 6, n)
+    o.configs = r.compact_array(CreatableTopicConfig, _read_creatable_topic_config_v5, 3)
+    r.tags()
 
 
-def _decode_create_topics_request_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreateTopicsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreateTopicsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_creatable_topic_list_v5(buf, at, end, count_max, n - 1)
-        o.timeout_ms, o.validate_only, n = _unpack_ioc(buf, at)
-        at += 6
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_topics_request_v5(o: CreateTopicsRequest, r: MessageReader) -> None:
+    o.topics = r.compact_array(CreatableTopic, _read_creatable_topic_v5, 10)
+    o.timeout_ms, o.validate_only, n = r.fixed(_ioc)
+    r.tags(n)
 
 
 def _encode_creatable_replica_assignment_list_v7(items: list[CreatableReplicaAssignment], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.broker_ids
-        n = len(v) + 1
-        out += _pack_ic(o.partition_index, n) if n < 128 else _pack_i(o.partition_index) + encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        out += _pack_i(o.partition_index)
+        put_compact_array(o.broker_ids, out, _put_i)
         out.append(0)
 
 
 def _encode_creatable_topic_config_list_v7(items: list[CreatableTopicConfig], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.name, out)
+        put_compact_nullable_string(o.value, out)
         out.append(0)
 
 
 def _encode_creatable_topic_list_v7(items: list[CreatableTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.assignments
-        n = len(v) + 1
-        out += _pack_ihc(o.num_partitions, o.replication_factor, n) if n < 128 else _pack_ih(o.num_partitions, o.replication_factor) + encode_varint(n)
-        if v:
-            _encode_creatable_replica_assignment_list_v7(v, out)
-        v = o.configs
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_creatable_topic_config_list_v7(v, out)
+        put_compact_string(o.name, out)
+        out += _pack_ih(o.num_partitions, o.replication_factor)
+        put_compact_array(o.assignments, out, _encode_creatable_replica_assignment_list_v7)
+        put_compact_array(o.configs, out, _encode_creatable_topic_config_list_v7)
         out.append(0)
 
 
 def _encode_create_topics_request_v7(o: CreateTopicsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_creatable_topic_list_v7(v, out)
+    put_compact_array(o.topics, out, _encode_creatable_topic_list_v7)
     out += _pack_iox(o.timeout_ms, o.validate_only)
     return out
 
 
-def _decode_creatable_topic_configs_list_v7(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicConfigs], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("CreatableTopicConfigs", at, count, count_max, end - at)
-    items: list[CreatableTopicConfigs] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopicConfigs)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.value = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            o.read_only, o.config_source, o.is_sensitive, n = _unpack_oboc(buf, at)
-            at += 4
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_topic_configs_v7(o: CreatableTopicConfigs, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.value = r.compact_nullable_string()
+    o.read_only, o.config_source, o.is_sensitive, n = r.fixed(_oboc)
+    r.tags(n)
 
 
-def _decode_creatable_topic_result_tags_v7(o: CreatableTopicResult, buf: bytes, at: int, end: int, count_max: int) -> int:
-    try:
-        count, at = decode_varint(buf, at)
-        for _ in range(count):
-            tag, at, tag_end = decode_tag(buf, at, end)
-            if tag == 0:
-                o.topic_config_error_code, = _unpack_h(buf, at)
-                at += 2
-            else:
-                at = tag_end
-            if at != tag_end:
-                raise ValueError(f"tag={tag} does not end where it says")
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return at
+def _read_creatable_topic_result_tag_v7(o: CreatableTopicResult, r: MessageReader, tag: int) -> bool:
+    if tag == 0:
+        o.topic_config_error_code, = r.fixed(_h)
+    else:
+        return False
+    return True
 
 
-def _decode_creatable_topic_result_list_v7(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[CreatableTopicResult], int]:
-    if not 0 <= count <= count_max or count * 28 > end - at:
-        raise bad_count("CreatableTopicResult", at, count, count_max, end - at)
-    items: list[CreatableTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(CreatableTopicResult)
-            o.topic_config_error_code = 0
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.topic_id, o.error_code, n = _unpack_uhc(buf, at)
-            at += 19
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            o.num_partitions, o.replication_factor, n = _unpack_ihc(buf, at)
-            at += 7
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 0:
-                o.configs = None
-            else:
-                if n == 1:
-                    o.configs = []
-                else:
-                    o.configs, at = _decode_creatable_topic_configs_list_v7(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = _decode_creatable_topic_result_tags_v7(o, buf, at - 1, end, count_max)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_creatable_topic_result_v7(o: CreatableTopicResult, r: MessageReader) -> None:
+    o.topic_config_error_code = 0
+    o.name = r.compact_string()
+    o.topic_id, o.error_code, n = r.fixed(_uhc)
+    o.error_message = r.compact_nullable_string(n)
+    o.num_partitions, o.replication_factor, n = r.fixed(_ihc)
+    o.configs = r.compact_nullable_array(CreatableTopicConfigs, _read_creatable_topic_configs_v7, 6, n)
+    r.known_tags(o, _read_creatable_topic_result_tag_v7)
 
 
-def _decode_create_topics_response_v7(data: Buffer, at: int, end: int, count_max: int) -> tuple[CreateTopicsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(CreateTopicsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_creatable_topic_result_list_v7(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_create_topics_response_v7(o: CreateTopicsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.topics = r.compact_array(CreatableTopicResult, _read_creatable_topic_result_v7, 28, n)
+    r.tags()
 
 
 def _encode_creatable_topic_result_list_v2(items: list[CreatableTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
+        put_string(o.name, out)
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
 
 
 def _encode_create_topics_response_v2(o: CreateTopicsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_creatable_topic_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.topics, out, _encode_creatable_topic_result_list_v2)
     return out
 
 
 def _encode_creatable_topic_configs_list_v5(items: list[CreatableTopicConfigs], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.name, out)
+        put_compact_nullable_string(o.value, out)
         out += _pack_obox(o.read_only, o.config_source, o.is_sensitive)
 
 
 def _encode_creatable_topic_result_tags_v5(o: CreatableTopicResult, out: bytearray) -> None:
-    v: Any
     count = 0
     tags = bytearray()
     if o.topic_config_error_code:
@@ -655,28 +292,12 @@ def _encode_creatable_topic_result_tags_v5(o: CreatableTopicResult, out: bytearr
 
 
 def _encode_creatable_topic_result_list_v5(items: list[CreatableTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.configs
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ihc(o.num_partitions, o.replication_factor, n) if n < 128 else _pack_ih(o.num_partitions, o.replication_factor) + encode_varint(n)
-        if v:
-            _encode_creatable_topic_configs_list_v5(v, out)
+        put_compact_string(o.name, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        out += _pack_ih(o.num_partitions, o.replication_factor)
+        put_compact_nullable_array(o.configs, out, _encode_creatable_topic_configs_list_v5)
         if o.topic_config_error_code:
             _encode_creatable_topic_result_tags_v5(o, out)
         else:
@@ -684,39 +305,19 @@ def _encode_creatable_topic_result_list_v5(items: list[CreatableTopicResult], ou
 
 
 def _encode_create_topics_response_v5(o: CreateTopicsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_creatable_topic_result_list_v5(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.topics, out, _encode_creatable_topic_result_list_v5)
     out.append(0)
     return out
 
 
 def _encode_creatable_topic_result_list_v7(items: list[CreatableTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_uhc(o.topic_id, o.error_code, n) if n < 128 else _pack_uh(o.topic_id, o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.configs
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ihc(o.num_partitions, o.replication_factor, n) if n < 128 else _pack_ih(o.num_partitions, o.replication_factor) + encode_varint(n)
-        if v:
-            _encode_creatable_topic_configs_list_v5(v, out)
+        put_compact_string(o.name, out)
+        out += _pack_uh(o.topic_id, o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        out += _pack_ih(o.num_partitions, o.replication_factor)
+        put_compact_nullable_array(o.configs, out, _encode_creatable_topic_configs_list_v5)
         if o.topic_config_error_code:
             _encode_creatable_topic_result_tags_v5(o, out)
         else:
@@ -724,23 +325,19 @@ def _encode_creatable_topic_result_list_v7(items: list[CreatableTopicResult], ou
 
 
 def _encode_create_topics_response_v7(o: CreateTopicsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_creatable_topic_result_list_v7(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.topics, out, _encode_creatable_topic_result_list_v7)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[CreateTopicsRequest]] = {
-    2: _decode_create_topics_request_v2,
-    3: _decode_create_topics_request_v2,
-    4: _decode_create_topics_request_v2,
-    5: _decode_create_topics_request_v5,
-    6: _decode_create_topics_request_v5,
-    7: _decode_create_topics_request_v5,
+    2: decoder(CreateTopicsRequest, _read_create_topics_request_v2),
+    3: decoder(CreateTopicsRequest, _read_create_topics_request_v2),
+    4: decoder(CreateTopicsRequest, _read_create_topics_request_v2),
+    5: decoder(CreateTopicsRequest, _read_create_topics_request_v5),
+    6: decoder(CreateTopicsRequest, _read_create_topics_request_v5),
+    7: decoder(CreateTopicsRequest, _read_create_topics_request_v5),
 }
 
 ENCODE_REQUEST: dict[int, Encode[CreateTopicsRequest]] = {
@@ -748,7 +345,7 @@ ENCODE_REQUEST: dict[int, Encode[CreateTopicsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[CreateTopicsResponse]] = {
-    7: _decode_create_topics_response_v7,
+    7: decoder(CreateTopicsResponse, _read_create_topics_response_v7),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[CreateTopicsResponse]] = {
@@ -758,4 +355,13 @@ ENCODE_RESPONSE: dict[int, Encode[CreateTopicsResponse]] = {
     5: _encode_create_topics_response_v5,
     6: _encode_create_topics_response_v5,
     7: _encode_create_topics_response_v7,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    2: (Array("topics", _encode_creatable_topic_result_list_v2),),
+    3: (Array("topics", _encode_creatable_topic_result_list_v2),),
+    4: (Array("topics", _encode_creatable_topic_result_list_v2),),
+    5: (Array("topics", _encode_creatable_topic_result_list_v5, (Array("configs", _encode_creatable_topic_configs_list_v5),)),),
+    6: (Array("topics", _encode_creatable_topic_result_list_v5, (Array("configs", _encode_creatable_topic_configs_list_v5),)),),
+    7: (Array("topics", _encode_creatable_topic_result_list_v7, (Array("configs", _encode_creatable_topic_configs_list_v5),)),),
 }

@@ -10,43 +10,27 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_string, put_compact_string,
+    put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_bb = Struct(">bb")
+_bbc = Struct(">bbB")
+_bc = Struct(">bB")
+_bh = Struct(">bh")
 _pack_b = Struct(">b").pack
 _pack_bb = Struct(">bb").pack
 _pack_bbx = Struct(">bbx").pack
-_pack_bc = Struct(">bB").pack
-_pack_bh = Struct(">bh").pack
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
-_unpack_bb = Struct(">bb").unpack_from
-_unpack_bbc = Struct(">bbB").unpack_from
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_bh = Struct(">bh").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
 
 
 class DeleteAclsFilter(Message):
@@ -133,262 +117,90 @@ class DeleteAclsResponse(Message):
         self.filter_results: list[DeleteAclsFilterResult] = [] if filter_results is None else filter_results
 
 
-def _decode_delete_acls_filter_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteAclsFilter], int]:
-    if not 0 <= count <= count_max or count * 10 > end - at:
-        raise bad_count("DeleteAclsFilter", at, count, count_max, end - at)
-    items: list[DeleteAclsFilter] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteAclsFilter)
-            o.resource_type_filter, n = _unpack_bh(buf, at)
-            at += 3
-            if n == -1:
-                o.resource_name_filter = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.resource_name_filter = buf[at:stop].decode()
-                at = stop
-            o.pattern_type_filter, n = _unpack_bh(buf, at)
-            at += 3
-            if n == -1:
-                o.principal_filter = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.principal_filter = buf[at:stop].decode()
-                at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            if n == -1:
-                o.host_filter = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.host_filter = buf[at:stop].decode()
-                at = stop
-            o.operation, o.permission_type = _unpack_bb(buf, at)
-            at += 2
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_delete_acls_filter_v1(o: DeleteAclsFilter, r: MessageReader) -> None:
+    o.resource_type_filter, n = r.fixed(_bh)
+    o.resource_name_filter = r.nullable_string(n)
+    o.pattern_type_filter, n = r.fixed(_bh)
+    o.principal_filter = r.nullable_string(n)
+    o.host_filter = r.nullable_string()
+    o.operation, o.permission_type = r.fixed(_bb)
 
 
-def _decode_delete_acls_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteAclsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteAclsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.filters = []
-        else:
-            o.filters, at = _decode_delete_acls_filter_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_acls_request_v1(o: DeleteAclsRequest, r: MessageReader) -> None:
+    o.filters = r.array(DeleteAclsFilter, _read_delete_acls_filter_v1, 10)
 
 
-def _decode_delete_acls_filter_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteAclsFilter], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("DeleteAclsFilter", at, count, count_max, end - at)
-    items: list[DeleteAclsFilter] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteAclsFilter)
-            o.resource_type_filter, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.resource_name_filter = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.resource_name_filter = buf[at:stop].decode()
-                at = stop
-            o.pattern_type_filter, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.principal_filter = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.principal_filter = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.host_filter = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.host_filter = buf[at:stop].decode()
-                at = stop
-            o.operation, o.permission_type, n = _unpack_bbc(buf, at)
-            at += 3
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_delete_acls_filter_v2(o: DeleteAclsFilter, r: MessageReader) -> None:
+    o.resource_type_filter, n = r.fixed(_bc)
+    o.resource_name_filter = r.compact_nullable_string(n)
+    o.pattern_type_filter, n = r.fixed(_bc)
+    o.principal_filter = r.compact_nullable_string(n)
+    o.host_filter = r.compact_nullable_string()
+    o.operation, o.permission_type, n = r.fixed(_bbc)
+    r.tags(n)
 
 
-def _decode_delete_acls_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteAclsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteAclsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.filters = []
-        else:
-            o.filters, at = _decode_delete_acls_filter_list_v2(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_acls_request_v2(o: DeleteAclsRequest, r: MessageReader) -> None:
+    o.filters = r.compact_array(DeleteAclsFilter, _read_delete_acls_filter_v2, 8)
+    r.tags()
 
 
 def _encode_delete_acls_matching_acl_list_v1(items: list[DeleteAclsMatchingAcl], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v)
-        out += _pack_bh(o.resource_type, n)
-        out += v
-        v = o.principal
-        v = v.encode()
-        n = len(v)
-        out += _pack_bh(o.pattern_type, n)
-        out += v
-        v = o.host
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_string(o.resource_name, out)
+        out += _pack_b(o.pattern_type)
+        put_string(o.principal, out)
+        put_string(o.host, out)
         out += _pack_bb(o.operation, o.permission_type)
 
 
 def _encode_delete_acls_filter_result_list_v1(items: list[DeleteAclsFilterResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
-        v = o.matching_acls
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_delete_acls_matching_acl_list_v1(v, out)
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
+        put_array(o.matching_acls, out, _encode_delete_acls_matching_acl_list_v1)
 
 
 def _encode_delete_acls_response_v1(o: DeleteAclsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.filter_results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_delete_acls_filter_result_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.filter_results, out, _encode_delete_acls_filter_result_list_v1)
     return out
 
 
 def _encode_delete_acls_matching_acl_list_v2(items: list[DeleteAclsMatchingAcl], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_bc(o.resource_type, n) if n < 128 else _pack_b(o.resource_type) + encode_string_length(n)
-        out += v
-        v = o.principal
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_bc(o.pattern_type, n) if n < 128 else _pack_b(o.pattern_type) + encode_string_length(n)
-        out += v
-        v = o.host
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_compact_string(o.resource_name, out)
+        out += _pack_b(o.pattern_type)
+        put_compact_string(o.principal, out)
+        put_compact_string(o.host, out)
         out += _pack_bbx(o.operation, o.permission_type)
 
 
 def _encode_delete_acls_filter_result_list_v2(items: list[DeleteAclsFilterResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.matching_acls
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_delete_acls_matching_acl_list_v2(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        put_compact_array(o.matching_acls, out, _encode_delete_acls_matching_acl_list_v2)
         out.append(0)
 
 
 def _encode_delete_acls_response_v2(o: DeleteAclsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.filter_results
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_delete_acls_filter_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.filter_results, out, _encode_delete_acls_filter_result_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DeleteAclsRequest]] = {
-    1: _decode_delete_acls_request_v1,
-    2: _decode_delete_acls_request_v2,
-    3: _decode_delete_acls_request_v2,
+    1: decoder(DeleteAclsRequest, _read_delete_acls_request_v1),
+    2: decoder(DeleteAclsRequest, _read_delete_acls_request_v2),
+    3: decoder(DeleteAclsRequest, _read_delete_acls_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteAclsRequest]] = {
@@ -401,4 +213,10 @@ ENCODE_RESPONSE: dict[int, Encode[DeleteAclsResponse]] = {
     1: _encode_delete_acls_response_v1,
     2: _encode_delete_acls_response_v2,
     3: _encode_delete_acls_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("filter_results", _encode_delete_acls_filter_result_list_v1, (Array("matching_acls", _encode_delete_acls_matching_acl_list_v1),)),),
+    2: (Array("filter_results", _encode_delete_acls_filter_result_list_v2, (Array("matching_acls", _encode_delete_acls_matching_acl_list_v2),)),),
+    3: (Array("filter_results", _encode_delete_acls_filter_result_list_v2, (Array("matching_acls", _encode_delete_acls_matching_acl_list_v2),)),),
 }

@@ -10,37 +10,22 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_compact_string_array,
-    decode_string_array,
-    decode_string_length,
-    decode_varint,
-    encode_compact_string_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, put_compact_strings,
 )
 
-new = object.__new__
-
+_hc = Struct(">hB")
+_ic = Struct(">iB")
 _pack_h = Struct(">h").pack
 _pack_hx = Struct(">hx").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
 
 
 class DeleteGroupsRequest(Message):
@@ -77,147 +62,62 @@ class DeleteGroupsResponse(Message):
         self.results: list[DeletableGroupResult] = [] if results is None else results
 
 
-def _decode_delete_groups_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteGroupsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        o.groups_names, at = decode_string_array(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_groups_request_v0(o: DeleteGroupsRequest, r: MessageReader) -> None:
+    o.groups_names = r.strings()
 
 
-def _decode_delete_groups_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteGroupsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.groups_names, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_groups_request_v2(o: DeleteGroupsRequest, r: MessageReader) -> None:
+    o.groups_names = r.compact_strings()
+    r.tags()
 
 
 def _encode_delete_groups_request_v2(o: DeleteGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups_names
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
+    put_compact_array(o.groups_names, out, put_compact_strings)
     out.append(0)
     return out
 
 
-def _decode_deletable_group_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableGroupResult], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("DeletableGroupResult", at, count, count_max, end - at)
-    items: list[DeletableGroupResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeletableGroupResult)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_deletable_group_result_v2(o: DeletableGroupResult, r: MessageReader) -> None:
+    o.group_id = r.compact_string()
+    o.error_code, n = r.fixed(_hc)
+    r.tags(n)
 
 
-def _decode_delete_groups_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteGroupsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.results = []
-        else:
-            o.results, at = _decode_deletable_group_result_list_v2(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_groups_response_v2(o: DeleteGroupsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.results = r.compact_array(DeletableGroupResult, _read_deletable_group_result_v2, 4, n)
+    r.tags()
 
 
 def _encode_deletable_group_result_list_v0(items: list[DeletableGroupResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
+        put_string(o.group_id, out)
         out += _pack_h(o.error_code)
 
 
 def _encode_delete_groups_response_v0(o: DeleteGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_deletable_group_result_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.results, out, _encode_deletable_group_result_list_v0)
     return out
 
 
 def _encode_deletable_group_result_list_v2(items: list[DeletableGroupResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.group_id, out)
         out += _pack_hx(o.error_code)
 
 
 def _encode_delete_groups_response_v2(o: DeleteGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_deletable_group_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.results, out, _encode_deletable_group_result_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DeleteGroupsRequest]] = {
-    0: _decode_delete_groups_request_v0,
-    1: _decode_delete_groups_request_v0,
-    2: _decode_delete_groups_request_v2,
+    0: decoder(DeleteGroupsRequest, _read_delete_groups_request_v0),
+    1: decoder(DeleteGroupsRequest, _read_delete_groups_request_v0),
+    2: decoder(DeleteGroupsRequest, _read_delete_groups_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteGroupsRequest]] = {
@@ -225,11 +125,17 @@ ENCODE_REQUEST: dict[int, Encode[DeleteGroupsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[DeleteGroupsResponse]] = {
-    2: _decode_delete_groups_response_v2,
+    2: decoder(DeleteGroupsResponse, _read_delete_groups_response_v2),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DeleteGroupsResponse]] = {
     0: _encode_delete_groups_response_v0,
     1: _encode_delete_groups_response_v0,
     2: _encode_delete_groups_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_deletable_group_result_list_v0),),
+    1: (Array("results", _encode_deletable_group_result_list_v0),),
+    2: (Array("results", _encode_deletable_group_result_list_v2),),
 }

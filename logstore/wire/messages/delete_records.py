@@ -10,37 +10,24 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
-_pack_h = Struct(">h").pack
+_i = Struct(">i")
+_ic = Struct(">iB")
+_iq = Struct(">iq")
+_iqc = Struct(">iqB")
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
 _pack_iqh = Struct(">iqh").pack
 _pack_iqhx = Struct(">iqhx").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_iq = Struct(">iq").unpack_from
-_unpack_iqc = Struct(">iqB").unpack_from
 
 
 class DeleteRecordsPartition(Message):
@@ -117,210 +104,77 @@ class DeleteRecordsResponse(Message):
         self.topics: list[DeleteRecordsTopicResult] = [] if topics is None else topics
 
 
-def _decode_delete_records_partition_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsPartition], int]:
-    if not 0 <= count <= count_max or count * 12 > end - at:
-        raise bad_count("DeleteRecordsPartition", at, count, count_max, end - at)
-    items: list[DeleteRecordsPartition] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsPartition)
-            o.partition_index, o.offset = _unpack_iq(buf, at)
-            at += 12
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_delete_records_partition_v0(o: DeleteRecordsPartition, r: MessageReader) -> None:
+    o.partition_index, o.offset = r.fixed(_iq)
 
 
-def _decode_delete_records_topic_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("DeleteRecordsTopic", at, count, count_max, end - at)
-    items: list[DeleteRecordsTopic] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_delete_records_partition_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_delete_records_topic_v0(o: DeleteRecordsTopic, r: MessageReader) -> None:
+    o.name = r.string()
+    o.partitions = r.array(DeleteRecordsPartition, _read_delete_records_partition_v0, 12)
 
 
-def _decode_delete_records_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteRecordsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteRecordsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_delete_records_topic_list_v0(buf, at, end, count_max, n)
-        o.timeout_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_records_request_v0(o: DeleteRecordsRequest, r: MessageReader) -> None:
+    o.topics = r.array(DeleteRecordsTopic, _read_delete_records_topic_v0, 6)
+    o.timeout_ms, = r.fixed(_i)
 
 
-def _decode_delete_records_partition_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsPartition], int]:
-    if not 0 <= count <= count_max or count * 13 > end - at:
-        raise bad_count("DeleteRecordsPartition", at, count, count_max, end - at)
-    items: list[DeleteRecordsPartition] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsPartition)
-            o.partition_index, o.offset, n = _unpack_iqc(buf, at)
-            at += 13
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_delete_records_partition_v2(o: DeleteRecordsPartition, r: MessageReader) -> None:
+    o.partition_index, o.offset, n = r.fixed(_iqc)
+    r.tags(n)
 
 
-def _decode_delete_records_topic_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteRecordsTopic], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("DeleteRecordsTopic", at, count, count_max, end - at)
-    items: list[DeleteRecordsTopic] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteRecordsTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_delete_records_partition_list_v2(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_delete_records_topic_v2(o: DeleteRecordsTopic, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.partitions = r.compact_array(DeleteRecordsPartition, _read_delete_records_partition_v2, 13)
+    r.tags()
 
 
-def _decode_delete_records_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteRecordsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteRecordsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_delete_records_topic_list_v2(buf, at, end, count_max, n - 1)
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_records_request_v2(o: DeleteRecordsRequest, r: MessageReader) -> None:
+    o.topics = r.compact_array(DeleteRecordsTopic, _read_delete_records_topic_v2, 3)
+    o.timeout_ms, n = r.fixed(_ic)
+    r.tags(n)
 
 
 def _encode_delete_records_partition_result_list_v0(items: list[DeleteRecordsPartitionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqh(o.partition_index, o.low_watermark, o.error_code)
 
 
 def _encode_delete_records_topic_result_list_v0(items: list[DeleteRecordsTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_delete_records_partition_result_list_v0(v, out)
+        put_string(o.name, out)
+        put_array(o.partitions, out, _encode_delete_records_partition_result_list_v0)
 
 
 def _encode_delete_records_response_v0(o: DeleteRecordsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_delete_records_topic_result_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.topics, out, _encode_delete_records_topic_result_list_v0)
     return out
 
 
 def _encode_delete_records_partition_result_list_v2(items: list[DeleteRecordsPartitionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqhx(o.partition_index, o.low_watermark, o.error_code)
 
 
 def _encode_delete_records_topic_result_list_v2(items: list[DeleteRecordsTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_delete_records_partition_result_list_v2(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_delete_records_partition_result_list_v2)
         out.append(0)
 
 
 def _encode_delete_records_response_v2(o: DeleteRecordsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_delete_records_topic_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.topics, out, _encode_delete_records_topic_result_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DeleteRecordsRequest]] = {
-    0: _decode_delete_records_request_v0,
-    1: _decode_delete_records_request_v0,
-    2: _decode_delete_records_request_v2,
+    0: decoder(DeleteRecordsRequest, _read_delete_records_request_v0),
+    1: decoder(DeleteRecordsRequest, _read_delete_records_request_v0),
+    2: decoder(DeleteRecordsRequest, _read_delete_records_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteRecordsRequest]] = {
@@ -333,4 +187,10 @@ ENCODE_RESPONSE: dict[int, Encode[DeleteRecordsResponse]] = {
     0: _encode_delete_records_response_v0,
     1: _encode_delete_records_response_v0,
     2: _encode_delete_records_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_delete_records_topic_result_list_v0, (Array("partitions", _encode_delete_records_partition_result_list_v0),)),),
+    1: (Array("topics", _encode_delete_records_topic_result_list_v0, (Array("partitions", _encode_delete_records_partition_result_list_v0),)),),
+    2: (Array("topics", _encode_delete_records_topic_result_list_v2, (Array("partitions", _encode_delete_records_partition_result_list_v2),)),),
 }

@@ -10,43 +10,27 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_string, put_compact_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_compact_string_array,
-    decode_string_array,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, ZERO_UUID,
 )
 
-new = object.__new__
-
+_i = Struct(">i")
+_ic = Struct(">iB")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
 _pack_hx = Struct(">hx").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
 _pack_ix = Struct(">ix").pack
 _pack_uh = Struct(">16sh").pack
-_pack_uhc = Struct(">16shB").pack
 _pack_ux = Struct(">16sx").pack
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_uc = Struct(">16sB").unpack_from
-_unpack_uhc = Struct(">16shB").unpack_from
+_uc = Struct(">16sB")
+_uhc = Struct(">16shB")
 
 
 class DeleteTopicState(Message):
@@ -103,302 +87,119 @@ class DeleteTopicsResponse(Message):
         self.responses: list[DeletableTopicResult] = [] if responses is None else responses
 
 
-def _decode_delete_topics_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteTopicsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteTopicsRequest)
-    try:
-        o.topics = []
-        n, = _unpack_i(buf, at)
-        at += 4
-        o.topic_names, at = decode_string_array(buf, at, end, count_max, n)
-        o.timeout_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_topics_request_v1(o: DeleteTopicsRequest, r: MessageReader) -> None:
+    o.topics = []
+    o.topic_names = r.strings()
+    o.timeout_ms, = r.fixed(_i)
 
 
-def _decode_delete_topics_request_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteTopicsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteTopicsRequest)
-    try:
-        o.topics = []
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.topic_names, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_topics_request_v4(o: DeleteTopicsRequest, r: MessageReader) -> None:
+    o.topics = []
+    o.topic_names = r.compact_strings()
+    o.timeout_ms, n = r.fixed(_ic)
+    r.tags(n)
 
 
-def _decode_delete_topic_state_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeleteTopicState], int]:
-    if not 0 <= count <= count_max or count * 18 > end - at:
-        raise bad_count("DeleteTopicState", at, count, count_max, end - at)
-    items: list[DeleteTopicState] = []
-    try:
-        for _ in range(count):
-            o = new(DeleteTopicState)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.name = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.name = buf[at:stop].decode()
-                at = stop
-            o.topic_id, n = _unpack_uc(buf, at)
-            at += 17
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_delete_topic_state_v6(o: DeleteTopicState, r: MessageReader) -> None:
+    o.name = r.compact_nullable_string()
+    o.topic_id, n = r.fixed(_uc)
+    r.tags(n)
 
 
-def _decode_delete_topics_request_v6(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteTopicsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteTopicsRequest)
-    try:
-        o.topic_names = []
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_delete_topic_state_list_v6(buf, at, end, count_max, n - 1)
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_topics_request_v6(o: DeleteTopicsRequest, r: MessageReader) -> None:
+    o.topic_names = []
+    o.topics = r.compact_array(DeleteTopicState, _read_delete_topic_state_v6, 18)
+    o.timeout_ms, n = r.fixed(_ic)
+    r.tags(n)
 
 
 def _encode_delete_topic_state_list_v6(items: list[DeleteTopicState], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
+        put_compact_nullable_string(o.name, out)
         out += _pack_ux(o.topic_id)
 
 
 def _encode_delete_topics_request_v6(o: DeleteTopicsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_delete_topic_state_list_v6(v, out)
+    put_compact_array(o.topics, out, _encode_delete_topic_state_list_v6)
     out += _pack_ix(o.timeout_ms)
     return out
 
 
-def _decode_deletable_topic_result_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DeletableTopicResult], int]:
-    if not 0 <= count <= count_max or count * 21 > end - at:
-        raise bad_count("DeletableTopicResult", at, count, count_max, end - at)
-    items: list[DeletableTopicResult] = []
-    try:
-        for _ in range(count):
-            o = new(DeletableTopicResult)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.name = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.name = buf[at:stop].decode()
-                at = stop
-            o.topic_id, o.error_code, n = _unpack_uhc(buf, at)
-            at += 19
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_deletable_topic_result_v6(o: DeletableTopicResult, r: MessageReader) -> None:
+    o.name = r.compact_nullable_string()
+    o.topic_id, o.error_code, n = r.fixed(_uhc)
+    o.error_message = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_delete_topics_response_v6(data: Buffer, at: int, end: int, count_max: int) -> tuple[DeleteTopicsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DeleteTopicsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_deletable_topic_result_list_v6(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_delete_topics_response_v6(o: DeleteTopicsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.responses = r.compact_array(DeletableTopicResult, _read_deletable_topic_result_v6, 21, n)
+    r.tags()
 
 
 def _encode_deletable_topic_result_list_v1(items: list[DeletableTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
+        put_string(o.name, out)
         out += _pack_h(o.error_code)
 
 
 def _encode_delete_topics_response_v1(o: DeleteTopicsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_deletable_topic_result_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.responses, out, _encode_deletable_topic_result_list_v1)
     return out
 
 
 def _encode_deletable_topic_result_list_v4(items: list[DeletableTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.name, out)
         out += _pack_hx(o.error_code)
 
 
 def _encode_delete_topics_response_v4(o: DeleteTopicsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_deletable_topic_result_list_v4(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.responses, out, _encode_deletable_topic_result_list_v4)
     out.append(0)
     return out
 
 
 def _encode_deletable_topic_result_list_v5(items: list[DeletableTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.name, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
         out.append(0)
 
 
 def _encode_delete_topics_response_v5(o: DeleteTopicsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_deletable_topic_result_list_v5(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.responses, out, _encode_deletable_topic_result_list_v5)
     out.append(0)
     return out
 
 
 def _encode_deletable_topic_result_list_v6(items: list[DeletableTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_uhc(o.topic_id, o.error_code, n) if n < 128 else _pack_uh(o.topic_id, o.error_code) + encode_string_length(n)
-        if v:
-            out += v
+        put_compact_nullable_string(o.name, out)
+        out += _pack_uh(o.topic_id, o.error_code)
+        put_compact_nullable_string(o.error_message, out)
         out.append(0)
 
 
 def _encode_delete_topics_response_v6(o: DeleteTopicsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_deletable_topic_result_list_v6(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.responses, out, _encode_deletable_topic_result_list_v6)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DeleteTopicsRequest]] = {
-    1: _decode_delete_topics_request_v1,
-    2: _decode_delete_topics_request_v1,
-    3: _decode_delete_topics_request_v1,
-    4: _decode_delete_topics_request_v4,
-    5: _decode_delete_topics_request_v4,
-    6: _decode_delete_topics_request_v6,
+    1: decoder(DeleteTopicsRequest, _read_delete_topics_request_v1),
+    2: decoder(DeleteTopicsRequest, _read_delete_topics_request_v1),
+    3: decoder(DeleteTopicsRequest, _read_delete_topics_request_v1),
+    4: decoder(DeleteTopicsRequest, _read_delete_topics_request_v4),
+    5: decoder(DeleteTopicsRequest, _read_delete_topics_request_v4),
+    6: decoder(DeleteTopicsRequest, _read_delete_topics_request_v6),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteTopicsRequest]] = {
@@ -406,7 +207,7 @@ ENCODE_REQUEST: dict[int, Encode[DeleteTopicsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[DeleteTopicsResponse]] = {
-    6: _decode_delete_topics_response_v6,
+    6: decoder(DeleteTopicsResponse, _read_delete_topics_response_v6),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DeleteTopicsResponse]] = {
@@ -416,4 +217,13 @@ ENCODE_RESPONSE: dict[int, Encode[DeleteTopicsResponse]] = {
     4: _encode_delete_topics_response_v4,
     5: _encode_delete_topics_response_v5,
     6: _encode_delete_topics_response_v6,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("responses", _encode_deletable_topic_result_list_v1),),
+    2: (Array("responses", _encode_deletable_topic_result_list_v1),),
+    3: (Array("responses", _encode_deletable_topic_result_list_v1),),
+    4: (Array("responses", _encode_deletable_topic_result_list_v4),),
+    5: (Array("responses", _encode_deletable_topic_result_list_v5),),
+    6: (Array("responses", _encode_deletable_topic_result_list_v6),),
 }

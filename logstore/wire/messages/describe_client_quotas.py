@@ -10,39 +10,25 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string, put_nullable_array, put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_bc = Struct(">bB")
+_bh = Struct(">bh")
+_o = Struct(">?")
+_oc = Struct(">?B")
 _pack_d = Struct(">d").pack
 _pack_dx = Struct(">dx").pack
-_pack_h = Struct(">h").pack
-_pack_i = Struct(">i").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_pack_ihh = Struct(">ihh").pack
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_bh = Struct(">bh").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_o = Struct(">?").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
 
 
 class ComponentData(Message):
@@ -123,256 +109,86 @@ class DescribeClientQuotasResponse(Message):
         self.entries: list[EntryData] | None = entries
 
 
-def _decode_component_data_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ComponentData], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("ComponentData", at, count, count_max, end - at)
-    items: list[ComponentData] = []
-    try:
-        for _ in range(count):
-            o = new(ComponentData)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.entity_type = buf[at:stop].decode()
-            at = stop
-            o.match_type, n = _unpack_bh(buf, at)
-            at += 3
-            if n == -1:
-                o.match = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.match = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_component_data_v0(o: ComponentData, r: MessageReader) -> None:
+    o.entity_type = r.string()
+    o.match_type, n = r.fixed(_bh)
+    o.match = r.nullable_string(n)
 
 
-def _decode_describe_client_quotas_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClientQuotasRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClientQuotasRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.components = []
-        else:
-            o.components, at = _decode_component_data_list_v0(buf, at, end, count_max, n)
-        o.strict, = _unpack_o(buf, at)
-        at += 1
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_client_quotas_request_v0(o: DescribeClientQuotasRequest, r: MessageReader) -> None:
+    o.components = r.array(ComponentData, _read_component_data_v0, 5)
+    o.strict, = r.fixed(_o)
 
 
-def _decode_component_data_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ComponentData], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("ComponentData", at, count, count_max, end - at)
-    items: list[ComponentData] = []
-    try:
-        for _ in range(count):
-            o = new(ComponentData)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.entity_type = buf[at:stop].decode()
-            at = stop
-            o.match_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.match = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.match = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_component_data_v1(o: ComponentData, r: MessageReader) -> None:
+    o.entity_type = r.compact_string()
+    o.match_type, n = r.fixed(_bc)
+    o.match = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_describe_client_quotas_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClientQuotasRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClientQuotasRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.components = []
-        else:
-            o.components, at = _decode_component_data_list_v1(buf, at, end, count_max, n - 1)
-        o.strict, n = _unpack_oc(buf, at)
-        at += 2
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_client_quotas_request_v1(o: DescribeClientQuotasRequest, r: MessageReader) -> None:
+    o.components = r.compact_array(ComponentData, _read_component_data_v1, 4)
+    o.strict, n = r.fixed(_oc)
+    r.tags(n)
 
 
 def _encode_entity_data_list_v0(items: list[EntityData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.entity_type
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.entity_name
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
+        put_string(o.entity_type, out)
+        put_nullable_string(o.entity_name, out)
 
 
 def _encode_value_data_list_v0(items: list[ValueData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.key
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
+        put_string(o.key, out)
         out += _pack_d(o.value)
 
 
 def _encode_entry_data_list_v0(items: list[EntryData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.entity
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_entity_data_list_v0(v, out)
-        v = o.values
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_value_data_list_v0(v, out)
+        put_array(o.entity, out, _encode_entity_data_list_v0)
+        put_array(o.values, out, _encode_value_data_list_v0)
 
 
 def _encode_describe_client_quotas_response_v0(o: DescribeClientQuotasResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = -1 if v is None else len(v)
-    out += _pack_ihh(o.throttle_time_ms, o.error_code, n)
-    if v:
-        out += v
-    v = o.entries
-    n = -1 if v is None else len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_entry_data_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_nullable_string(o.error_message, out)
+    put_nullable_array(o.entries, out, _encode_entry_data_list_v0)
     return out
 
 
 def _encode_entity_data_list_v1(items: list[EntityData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.entity_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.entity_name
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.entity_type, out)
+        put_compact_nullable_string(o.entity_name, out)
         out.append(0)
 
 
 def _encode_value_data_list_v1(items: list[ValueData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.key
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.key, out)
         out += _pack_dx(o.value)
 
 
 def _encode_entry_data_list_v1(items: list[EntryData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.entity
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_entity_data_list_v1(v, out)
-        v = o.values
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_value_data_list_v1(v, out)
+        put_compact_array(o.entity, out, _encode_entity_data_list_v1)
+        put_compact_array(o.values, out, _encode_value_data_list_v1)
         out.append(0)
 
 
 def _encode_describe_client_quotas_response_v1(o: DescribeClientQuotasResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.entries
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_entry_data_list_v1(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_nullable_array(o.entries, out, _encode_entry_data_list_v1)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeClientQuotasRequest]] = {
-    0: _decode_describe_client_quotas_request_v0,
-    1: _decode_describe_client_quotas_request_v1,
+    0: decoder(DescribeClientQuotasRequest, _read_describe_client_quotas_request_v0),
+    1: decoder(DescribeClientQuotasRequest, _read_describe_client_quotas_request_v1),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeClientQuotasRequest]] = {
@@ -384,4 +200,9 @@ DECODE_RESPONSE: dict[int, Decode[DescribeClientQuotasResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[DescribeClientQuotasResponse]] = {
     0: _encode_describe_client_quotas_response_v0,
     1: _encode_describe_client_quotas_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("entries", _encode_entry_data_list_v0, (Array("entity", _encode_entity_data_list_v0), Array("values", _encode_value_data_list_v0),)),),
+    1: (Array("entries", _encode_entry_data_list_v1, (Array("entity", _encode_entity_data_list_v1), Array("values", _encode_value_data_list_v1),)),),
 }

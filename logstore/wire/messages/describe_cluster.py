@@ -10,33 +10,25 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_nullable_string, put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_obc = Struct(">?bB")
+_oboc = Struct(">?b?B")
+_oc = Struct(">?B")
 _pack_b = Struct(">b").pack
-_pack_bc = Struct(">bB").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
 _pack_ix = Struct(">ix").pack
 _pack_ox = Struct(">?x").pack
-_unpack_obc = Struct(">?bB").unpack_from
-_unpack_oboc = Struct(">?b?B").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
 
 
 class DescribeClusterRequest(Message):
@@ -95,160 +87,78 @@ class DescribeClusterResponse(Message):
         self.cluster_authorized_operations: int = cluster_authorized_operations
 
 
-def _decode_describe_cluster_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClusterRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClusterRequest)
-    try:
-        o.endpoint_type = 1
-        o.include_fenced_brokers = False
-        o.include_cluster_authorized_operations, n = _unpack_oc(buf, at)
-        at += 2
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_cluster_request_v0(o: DescribeClusterRequest, r: MessageReader) -> None:
+    o.endpoint_type = 1
+    o.include_fenced_brokers = False
+    o.include_cluster_authorized_operations, n = r.fixed(_oc)
+    r.tags(n)
 
 
-def _decode_describe_cluster_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClusterRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClusterRequest)
-    try:
-        o.include_fenced_brokers = False
-        o.include_cluster_authorized_operations, o.endpoint_type, n = _unpack_obc(buf, at)
-        at += 3
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_cluster_request_v1(o: DescribeClusterRequest, r: MessageReader) -> None:
+    o.include_fenced_brokers = False
+    o.include_cluster_authorized_operations, o.endpoint_type, n = r.fixed(_obc)
+    r.tags(n)
 
 
-def _decode_describe_cluster_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeClusterRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeClusterRequest)
-    try:
-        o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, n = _unpack_oboc(buf, at)
-        at += 4
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_cluster_request_v2(o: DescribeClusterRequest, r: MessageReader) -> None:
+    o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, n = r.fixed(_oboc)
+    r.tags(n)
 
 
 def _encode_describe_cluster_broker_list_v0(items: list[DescribeClusterBroker], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.host
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_ic(o.broker_id, n) if n < 128 else _pack_i(o.broker_id) + encode_string_length(n)
-        out += v
-        v = o.rack
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ic(o.port, n) if n < 128 else _pack_i(o.port) + encode_string_length(n)
-        if v:
-            out += v
+        out += _pack_i(o.broker_id)
+        put_compact_string(o.host, out)
+        out += _pack_i(o.port)
+        put_compact_nullable_string(o.rack, out)
         out.append(0)
 
 
 def _encode_describe_cluster_response_v0(o: DescribeClusterResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.cluster_id
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
-    v = o.brokers
-    n = len(v) + 1
-    out += _pack_ic(o.controller_id, n) if n < 128 else _pack_i(o.controller_id) + encode_varint(n)
-    if v:
-        _encode_describe_cluster_broker_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_string(o.cluster_id, out)
+    out += _pack_i(o.controller_id)
+    put_compact_array(o.brokers, out, _encode_describe_cluster_broker_list_v0)
     out += _pack_ix(o.cluster_authorized_operations)
     return out
 
 
 def _encode_describe_cluster_response_v1(o: DescribeClusterResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.cluster_id
-    v = v.encode()
-    n = len(v) + 1
-    out += _pack_bc(o.endpoint_type, n) if n < 128 else _pack_b(o.endpoint_type) + encode_string_length(n)
-    out += v
-    v = o.brokers
-    n = len(v) + 1
-    out += _pack_ic(o.controller_id, n) if n < 128 else _pack_i(o.controller_id) + encode_varint(n)
-    if v:
-        _encode_describe_cluster_broker_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    out += _pack_b(o.endpoint_type)
+    put_compact_string(o.cluster_id, out)
+    out += _pack_i(o.controller_id)
+    put_compact_array(o.brokers, out, _encode_describe_cluster_broker_list_v0)
     out += _pack_ix(o.cluster_authorized_operations)
     return out
 
 
 def _encode_describe_cluster_broker_list_v2(items: list[DescribeClusterBroker], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.host
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_ic(o.broker_id, n) if n < 128 else _pack_i(o.broker_id) + encode_string_length(n)
-        out += v
-        v = o.rack
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ic(o.port, n) if n < 128 else _pack_i(o.port) + encode_string_length(n)
-        if v:
-            out += v
+        out += _pack_i(o.broker_id)
+        put_compact_string(o.host, out)
+        out += _pack_i(o.port)
+        put_compact_nullable_string(o.rack, out)
         out += _pack_ox(o.is_fenced)
 
 
 def _encode_describe_cluster_response_v2(o: DescribeClusterResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.cluster_id
-    v = v.encode()
-    n = len(v) + 1
-    out += _pack_bc(o.endpoint_type, n) if n < 128 else _pack_b(o.endpoint_type) + encode_string_length(n)
-    out += v
-    v = o.brokers
-    n = len(v) + 1
-    out += _pack_ic(o.controller_id, n) if n < 128 else _pack_i(o.controller_id) + encode_varint(n)
-    if v:
-        _encode_describe_cluster_broker_list_v2(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    out += _pack_b(o.endpoint_type)
+    put_compact_string(o.cluster_id, out)
+    out += _pack_i(o.controller_id)
+    put_compact_array(o.brokers, out, _encode_describe_cluster_broker_list_v2)
     out += _pack_ix(o.cluster_authorized_operations)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeClusterRequest]] = {
-    0: _decode_describe_cluster_request_v0,
-    1: _decode_describe_cluster_request_v1,
-    2: _decode_describe_cluster_request_v2,
+    0: decoder(DescribeClusterRequest, _read_describe_cluster_request_v0),
+    1: decoder(DescribeClusterRequest, _read_describe_cluster_request_v1),
+    2: decoder(DescribeClusterRequest, _read_describe_cluster_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeClusterRequest]] = {
@@ -261,4 +171,10 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeClusterResponse]] = {
     0: _encode_describe_cluster_response_v0,
     1: _encode_describe_cluster_response_v1,
     2: _encode_describe_cluster_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("brokers", _encode_describe_cluster_broker_list_v0),),
+    1: (Array("brokers", _encode_describe_cluster_broker_list_v0),),
+    2: (Array("brokers", _encode_describe_cluster_broker_list_v2),),
 }

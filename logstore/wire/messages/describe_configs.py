@@ -10,52 +10,32 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string, put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_compact_string_array,
-    decode_string_array,
-    decode_string_length,
-    decode_varint,
-    encode_compact_string_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, put_compact_strings,
 )
 
-new = object.__new__
-
+_bc = Struct(">bB")
+_bh = Struct(">bh")
+_hc = Struct(">hB")
+_ic = Struct(">iB")
+_o = Struct(">?")
+_oboc = Struct(">?b?B")
+_oo = Struct(">??")
+_ooc = Struct(">??B")
 _pack_b = Struct(">b").pack
-_pack_bc = Struct(">bB").pack
-_pack_bh = Struct(">bh").pack
 _pack_bx = Struct(">bx").pack
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
 _pack_obo = Struct(">?b?").pack
-_pack_oboc = Struct(">?b?B").pack
-_pack_oboi = Struct(">?b?i").pack
 _pack_oox = Struct(">??x").pack
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_bh = Struct(">bh").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_o = Struct(">?").unpack_from
-_unpack_oboc = Struct(">?b?B").unpack_from
-_unpack_oo = Struct(">??").unpack_from
-_unpack_ooc = Struct(">??B").unpack_from
 
 
 class DescribeConfigsResource(Message):
@@ -154,553 +134,177 @@ class DescribeConfigsResponse(Message):
         self.results: list[DescribeConfigsResult] = [] if results is None else results
 
 
-def _decode_describe_configs_resource_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsResource], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("DescribeConfigsResource", at, count, count_max, end - at)
-    items: list[DescribeConfigsResource] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeConfigsResource)
-            o.resource_type, n = _unpack_bh(buf, at)
-            at += 3
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == -1:
-                o.configuration_keys = None
-            else:
-                o.configuration_keys, at = decode_string_array(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_describe_configs_resource_v1(o: DescribeConfigsResource, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bh)
+    o.resource_name = r.string(n)
+    o.configuration_keys = r.nullable_strings()
 
 
-def _decode_describe_configs_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeConfigsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeConfigsRequest)
-    try:
-        o.include_documentation = False
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.resources = []
-        else:
-            o.resources, at = _decode_describe_configs_resource_list_v1(buf, at, end, count_max, n)
-        o.include_synonyms, = _unpack_o(buf, at)
-        at += 1
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_configs_request_v1(o: DescribeConfigsRequest, r: MessageReader) -> None:
+    o.include_documentation = False
+    o.resources = r.array(DescribeConfigsResource, _read_describe_configs_resource_v1, 7)
+    o.include_synonyms, = r.fixed(_o)
 
 
-def _decode_describe_configs_request_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeConfigsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeConfigsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.resources = []
-        else:
-            o.resources, at = _decode_describe_configs_resource_list_v1(buf, at, end, count_max, n)
-        o.include_synonyms, o.include_documentation = _unpack_oo(buf, at)
-        at += 2
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_configs_request_v3(o: DescribeConfigsRequest, r: MessageReader) -> None:
+    o.resources = r.array(DescribeConfigsResource, _read_describe_configs_resource_v1, 7)
+    o.include_synonyms, o.include_documentation = r.fixed(_oo)
 
 
-def _decode_describe_configs_resource_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsResource], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("DescribeConfigsResource", at, count, count_max, end - at)
-    items: list[DescribeConfigsResource] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeConfigsResource)
-            o.resource_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 0:
-                o.configuration_keys = None
-            else:
-                o.configuration_keys, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_describe_configs_resource_v4(o: DescribeConfigsResource, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    o.configuration_keys = r.compact_nullable_strings()
+    r.tags()
 
 
-def _decode_describe_configs_request_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeConfigsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeConfigsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.resources = []
-        else:
-            o.resources, at = _decode_describe_configs_resource_list_v4(buf, at, end, count_max, n - 1)
-        o.include_synonyms, o.include_documentation, n = _unpack_ooc(buf, at)
-        at += 3
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_configs_request_v4(o: DescribeConfigsRequest, r: MessageReader) -> None:
+    o.resources = r.compact_array(DescribeConfigsResource, _read_describe_configs_resource_v4, 4)
+    o.include_synonyms, o.include_documentation, n = r.fixed(_ooc)
+    r.tags(n)
 
 
 def _encode_describe_configs_resource_list_v4(items: list[DescribeConfigsResource], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_bc(o.resource_type, n) if n < 128 else _pack_b(o.resource_type) + encode_string_length(n)
-        out += v
-        v = o.configuration_keys
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_compact_string_array(v)
+        out += _pack_b(o.resource_type)
+        put_compact_string(o.resource_name, out)
+        put_compact_nullable_array(o.configuration_keys, out, put_compact_strings)
         out.append(0)
 
 
 def _encode_describe_configs_request_v4(o: DescribeConfigsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.resources
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_describe_configs_resource_list_v4(v, out)
+    put_compact_array(o.resources, out, _encode_describe_configs_resource_list_v4)
     out += _pack_oox(o.include_synonyms, o.include_documentation)
     return out
 
 
-def _decode_describe_configs_synonym_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsSynonym], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("DescribeConfigsSynonym", at, count, count_max, end - at)
-    items: list[DescribeConfigsSynonym] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeConfigsSynonym)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.value = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            o.source, n = _unpack_bc(buf, at)
-            at += 2
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_describe_configs_synonym_v4(o: DescribeConfigsSynonym, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.value = r.compact_nullable_string()
+    o.source, n = r.fixed(_bc)
+    r.tags(n)
 
 
-def _decode_describe_configs_resource_result_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsResourceResult], int]:
-    if not 0 <= count <= count_max or count * 9 > end - at:
-        raise bad_count("DescribeConfigsResourceResult", at, count, count_max, end - at)
-    items: list[DescribeConfigsResourceResult] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeConfigsResourceResult)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.value = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            o.read_only, o.config_source, o.is_sensitive, n = _unpack_oboc(buf, at)
-            at += 4
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.synonyms = []
-            else:
-                o.synonyms, at = _decode_describe_configs_synonym_list_v4(buf, at, end, count_max, n - 1)
-            o.config_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.documentation = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.documentation = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_describe_configs_resource_result_v4(o: DescribeConfigsResourceResult, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.value = r.compact_nullable_string()
+    o.read_only, o.config_source, o.is_sensitive, n = r.fixed(_oboc)
+    o.synonyms = r.compact_array(DescribeConfigsSynonym, _read_describe_configs_synonym_v4, 4, n)
+    o.config_type, n = r.fixed(_bc)
+    o.documentation = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_describe_configs_result_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribeConfigsResult], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("DescribeConfigsResult", at, count, count_max, end - at)
-    items: list[DescribeConfigsResult] = []
-    try:
-        for _ in range(count):
-            o = new(DescribeConfigsResult)
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            o.resource_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.configs = []
-            else:
-                o.configs, at = _decode_describe_configs_resource_result_list_v4(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_describe_configs_result_v4(o: DescribeConfigsResult, r: MessageReader) -> None:
+    o.error_code, n = r.fixed(_hc)
+    o.error_message = r.compact_nullable_string(n)
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    o.configs = r.compact_array(DescribeConfigsResourceResult, _read_describe_configs_resource_result_v4, 9)
+    r.tags()
 
 
-def _decode_describe_configs_response_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeConfigsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeConfigsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.results = []
-        else:
-            o.results, at = _decode_describe_configs_result_list_v4(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_configs_response_v4(o: DescribeConfigsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.results = r.compact_array(DescribeConfigsResult, _read_describe_configs_result_v4, 7, n)
+    r.tags()
 
 
 def _encode_describe_configs_synonym_list_v1(items: list[DescribeConfigsSynonym], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
+        put_string(o.name, out)
+        put_nullable_string(o.value, out)
         out += _pack_b(o.source)
 
 
 def _encode_describe_configs_resource_result_list_v1(items: list[DescribeConfigsResourceResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
-        v = o.synonyms
-        n = len(v)
-        out += _pack_oboi(o.read_only, o.config_source, o.is_sensitive, n)
-        if v:
-            _encode_describe_configs_synonym_list_v1(v, out)
+        put_string(o.name, out)
+        put_nullable_string(o.value, out)
+        out += _pack_obo(o.read_only, o.config_source, o.is_sensitive)
+        put_array(o.synonyms, out, _encode_describe_configs_synonym_list_v1)
 
 
 def _encode_describe_configs_result_list_v1(items: list[DescribeConfigsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v)
-        out += _pack_bh(o.resource_type, n)
-        out += v
-        v = o.configs
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_describe_configs_resource_result_list_v1(v, out)
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_string(o.resource_name, out)
+        put_array(o.configs, out, _encode_describe_configs_resource_result_list_v1)
 
 
 def _encode_describe_configs_response_v1(o: DescribeConfigsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_describe_configs_result_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.results, out, _encode_describe_configs_result_list_v1)
     return out
 
 
 def _encode_describe_configs_resource_result_list_v3(items: list[DescribeConfigsResourceResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
-        v = o.synonyms
-        n = len(v)
-        out += _pack_oboi(o.read_only, o.config_source, o.is_sensitive, n)
-        if v:
-            _encode_describe_configs_synonym_list_v1(v, out)
-        v = o.documentation
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_bh(o.config_type, n)
-        if v:
-            out += v
+        put_string(o.name, out)
+        put_nullable_string(o.value, out)
+        out += _pack_obo(o.read_only, o.config_source, o.is_sensitive)
+        put_array(o.synonyms, out, _encode_describe_configs_synonym_list_v1)
+        out += _pack_b(o.config_type)
+        put_nullable_string(o.documentation, out)
 
 
 def _encode_describe_configs_result_list_v3(items: list[DescribeConfigsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v)
-        out += _pack_bh(o.resource_type, n)
-        out += v
-        v = o.configs
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_describe_configs_resource_result_list_v3(v, out)
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_string(o.resource_name, out)
+        put_array(o.configs, out, _encode_describe_configs_resource_result_list_v3)
 
 
 def _encode_describe_configs_response_v3(o: DescribeConfigsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_describe_configs_result_list_v3(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.results, out, _encode_describe_configs_result_list_v3)
     return out
 
 
 def _encode_describe_configs_synonym_list_v4(items: list[DescribeConfigsSynonym], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.name, out)
+        put_compact_nullable_string(o.value, out)
         out += _pack_bx(o.source)
 
 
 def _encode_describe_configs_resource_result_list_v4(items: list[DescribeConfigsResourceResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
-        v = o.synonyms
-        n = len(v) + 1
-        out += _pack_oboc(o.read_only, o.config_source, o.is_sensitive, n) if n < 128 else _pack_obo(o.read_only, o.config_source, o.is_sensitive) + encode_varint(n)
-        if v:
-            _encode_describe_configs_synonym_list_v4(v, out)
-        v = o.documentation
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_bc(o.config_type, n) if n < 128 else _pack_b(o.config_type) + encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.name, out)
+        put_compact_nullable_string(o.value, out)
+        out += _pack_obo(o.read_only, o.config_source, o.is_sensitive)
+        put_compact_array(o.synonyms, out, _encode_describe_configs_synonym_list_v4)
+        out += _pack_b(o.config_type)
+        put_compact_nullable_string(o.documentation, out)
         out.append(0)
 
 
 def _encode_describe_configs_result_list_v4(items: list[DescribeConfigsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_bc(o.resource_type, n) if n < 128 else _pack_b(o.resource_type) + encode_string_length(n)
-        out += v
-        v = o.configs
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_describe_configs_resource_result_list_v4(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_compact_string(o.resource_name, out)
+        put_compact_array(o.configs, out, _encode_describe_configs_resource_result_list_v4)
         out.append(0)
 
 
 def _encode_describe_configs_response_v4(o: DescribeConfigsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_describe_configs_result_list_v4(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.results, out, _encode_describe_configs_result_list_v4)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeConfigsRequest]] = {
-    1: _decode_describe_configs_request_v1,
-    2: _decode_describe_configs_request_v1,
-    3: _decode_describe_configs_request_v3,
-    4: _decode_describe_configs_request_v4,
+    1: decoder(DescribeConfigsRequest, _read_describe_configs_request_v1),
+    2: decoder(DescribeConfigsRequest, _read_describe_configs_request_v1),
+    3: decoder(DescribeConfigsRequest, _read_describe_configs_request_v3),
+    4: decoder(DescribeConfigsRequest, _read_describe_configs_request_v4),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeConfigsRequest]] = {
@@ -708,7 +312,7 @@ ENCODE_REQUEST: dict[int, Encode[DescribeConfigsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[DescribeConfigsResponse]] = {
-    4: _decode_describe_configs_response_v4,
+    4: decoder(DescribeConfigsResponse, _read_describe_configs_response_v4),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeConfigsResponse]] = {
@@ -716,4 +320,11 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeConfigsResponse]] = {
     2: _encode_describe_configs_response_v1,
     3: _encode_describe_configs_response_v3,
     4: _encode_describe_configs_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_describe_configs_result_list_v1, (Array("configs", _encode_describe_configs_resource_result_list_v1, (Array("synonyms", _encode_describe_configs_synonym_list_v1),)),)),),
+    2: (Array("results", _encode_describe_configs_result_list_v1, (Array("configs", _encode_describe_configs_resource_result_list_v1, (Array("synonyms", _encode_describe_configs_synonym_list_v1),)),)),),
+    3: (Array("results", _encode_describe_configs_result_list_v3, (Array("configs", _encode_describe_configs_resource_result_list_v3, (Array("synonyms", _encode_describe_configs_synonym_list_v1),)),)),),
+    4: (Array("results", _encode_describe_configs_result_list_v4, (Array("configs", _encode_describe_configs_resource_result_list_v4, (Array("synonyms", _encode_describe_configs_synonym_list_v4),)),)),),
 }

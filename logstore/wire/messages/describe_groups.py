@@ -10,42 +10,26 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_bytes, put_compact_array, put_compact_bytes, put_compact_nullable_string,
+    put_compact_string, put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_compact_string_array,
-    decode_string_array,
-    decode_string_length,
-    decode_varint,
-    encode_compact_string_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, put_compact_strings,
 )
 
-new = object.__new__
-
+_hc = Struct(">hB")
+_ic = Struct(">iB")
+_o = Struct(">?")
+_oc = Struct(">?B")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
 _pack_ix = Struct(">ix").pack
 _pack_ox = Struct(">?x").pack
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_o = Struct(">?").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
 
 
 class DescribeGroupsRequest(Message):
@@ -116,608 +100,186 @@ class DescribeGroupsResponse(Message):
         self.groups: list[DescribedGroup] = [] if groups is None else groups
 
 
-def _decode_describe_groups_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsRequest)
-    try:
-        o.include_authorized_operations = False
-        n, = _unpack_i(buf, at)
-        at += 4
-        o.groups, at = decode_string_array(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_groups_request_v0(o: DescribeGroupsRequest, r: MessageReader) -> None:
+    o.include_authorized_operations = False
+    o.groups = r.strings()
 
 
-def _decode_describe_groups_request_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        o.groups, at = decode_string_array(buf, at, end, count_max, n)
-        o.include_authorized_operations, = _unpack_o(buf, at)
-        at += 1
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_groups_request_v3(o: DescribeGroupsRequest, r: MessageReader) -> None:
+    o.groups = r.strings()
+    o.include_authorized_operations, = r.fixed(_o)
 
 
-def _decode_describe_groups_request_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.groups, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        o.include_authorized_operations, n = _unpack_oc(buf, at)
-        at += 2
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_groups_request_v5(o: DescribeGroupsRequest, r: MessageReader) -> None:
+    o.groups = r.compact_strings()
+    o.include_authorized_operations, n = r.fixed(_oc)
+    r.tags(n)
 
 
 def _encode_describe_groups_request_v6(o: DescribeGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
+    put_compact_array(o.groups, out, put_compact_strings)
     out += _pack_ox(o.include_authorized_operations)
     return out
 
 
-def _decode_described_group_member_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroupMember], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("DescribedGroupMember", at, count, count_max, end - at)
-    items: list[DescribedGroupMember] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroupMember)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.group_instance_id = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.group_instance_id = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.client_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.client_host = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_metadata = buf[at:stop]
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_assignment = buf[at:stop]
-            at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_described_group_member_v6(o: DescribedGroupMember, r: MessageReader) -> None:
+    o.member_id = r.compact_string()
+    o.group_instance_id = r.compact_nullable_string()
+    o.client_id = r.compact_string()
+    o.client_host = r.compact_string()
+    o.member_metadata = r.compact_blob()
+    o.member_assignment = r.compact_blob()
+    r.tags()
 
 
-def _decode_described_group_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribedGroup], int]:
-    if not 0 <= count <= count_max or count * 13 > end - at:
-        raise bad_count("DescribedGroup", at, count, count_max, end - at)
-    items: list[DescribedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(DescribedGroup)
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_state = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_data = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.members = []
-            else:
-                o.members, at = _decode_described_group_member_list_v6(buf, at, end, count_max, n - 1)
-            o.authorized_operations, n = _unpack_ic(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_described_group_v6(o: DescribedGroup, r: MessageReader) -> None:
+    o.error_code, n = r.fixed(_hc)
+    o.error_message = r.compact_nullable_string(n)
+    o.group_id = r.compact_string()
+    o.group_state = r.compact_string()
+    o.protocol_type = r.compact_string()
+    o.protocol_data = r.compact_string()
+    o.members = r.compact_array(DescribedGroupMember, _read_described_group_member_v6, 7)
+    o.authorized_operations, n = r.fixed(_ic)
+    r.tags(n)
 
 
-def _decode_describe_groups_response_v6(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeGroupsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.groups = []
-        else:
-            o.groups, at = _decode_described_group_list_v6(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_groups_response_v6(o: DescribeGroupsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.groups = r.compact_array(DescribedGroup, _read_described_group_v6, 13, n)
+    r.tags()
 
 
 def _encode_described_group_member_list_v0(items: list[DescribedGroupMember], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.member_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.client_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.client_host
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.member_metadata
-        n = len(v)
-        out += _pack_i(n)
-        out += v
-        v = o.member_assignment
-        n = len(v)
-        out += _pack_i(n)
-        out += v
+        put_string(o.member_id, out)
+        put_string(o.client_id, out)
+        put_string(o.client_host, out)
+        put_bytes(o.member_metadata, out)
+        put_bytes(o.member_assignment, out)
 
 
 def _encode_described_group_list_v0(items: list[DescribedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_hh(o.error_code, n)
-        out += v
-        v = o.group_state
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.protocol_data
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.members
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_described_group_member_list_v0(v, out)
+        out += _pack_h(o.error_code)
+        put_string(o.group_id, out)
+        put_string(o.group_state, out)
+        put_string(o.protocol_type, out)
+        put_string(o.protocol_data, out)
+        put_array(o.members, out, _encode_described_group_member_list_v0)
 
 
 def _encode_describe_groups_response_v0(o: DescribeGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_i(n)
-    if v:
-        _encode_described_group_list_v0(v, out)
+    put_array(o.groups, out, _encode_described_group_list_v0)
     return out
 
 
 def _encode_describe_groups_response_v1(o: DescribeGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_described_group_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.groups, out, _encode_described_group_list_v0)
     return out
 
 
 def _encode_described_group_list_v3(items: list[DescribedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_hh(o.error_code, n)
-        out += v
-        v = o.group_state
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.protocol_data
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.members
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_described_group_member_list_v0(v, out)
+        out += _pack_h(o.error_code)
+        put_string(o.group_id, out)
+        put_string(o.group_state, out)
+        put_string(o.protocol_type, out)
+        put_string(o.protocol_data, out)
+        put_array(o.members, out, _encode_described_group_member_list_v0)
         out += _pack_i(o.authorized_operations)
 
 
 def _encode_describe_groups_response_v3(o: DescribeGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_described_group_list_v3(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.groups, out, _encode_described_group_list_v3)
     return out
 
 
 def _encode_described_group_member_list_v4(items: list[DescribedGroupMember], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.member_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.group_instance_id
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
-        v = o.client_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.client_host
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.member_metadata
-        n = len(v)
-        out += _pack_i(n)
-        out += v
-        v = o.member_assignment
-        n = len(v)
-        out += _pack_i(n)
-        out += v
+        put_string(o.member_id, out)
+        put_nullable_string(o.group_instance_id, out)
+        put_string(o.client_id, out)
+        put_string(o.client_host, out)
+        put_bytes(o.member_metadata, out)
+        put_bytes(o.member_assignment, out)
 
 
 def _encode_described_group_list_v4(items: list[DescribedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_hh(o.error_code, n)
-        out += v
-        v = o.group_state
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.protocol_data
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.members
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_described_group_member_list_v4(v, out)
+        out += _pack_h(o.error_code)
+        put_string(o.group_id, out)
+        put_string(o.group_state, out)
+        put_string(o.protocol_type, out)
+        put_string(o.protocol_data, out)
+        put_array(o.members, out, _encode_described_group_member_list_v4)
         out += _pack_i(o.authorized_operations)
 
 
 def _encode_describe_groups_response_v4(o: DescribeGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_described_group_list_v4(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.groups, out, _encode_described_group_list_v4)
     return out
 
 
 def _encode_described_group_member_list_v5(items: list[DescribedGroupMember], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.member_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.group_instance_id
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
-        v = o.client_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.client_host
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.member_metadata
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        out += v
-        v = o.member_assignment
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        out += v
+        put_compact_string(o.member_id, out)
+        put_compact_nullable_string(o.group_instance_id, out)
+        put_compact_string(o.client_id, out)
+        put_compact_string(o.client_host, out)
+        put_compact_bytes(o.member_metadata, out)
+        put_compact_bytes(o.member_assignment, out)
         out.append(0)
 
 
 def _encode_described_group_list_v5(items: list[DescribedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        out += v
-        v = o.group_state
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.protocol_data
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.members
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_described_group_member_list_v5(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_string(o.group_id, out)
+        put_compact_string(o.group_state, out)
+        put_compact_string(o.protocol_type, out)
+        put_compact_string(o.protocol_data, out)
+        put_compact_array(o.members, out, _encode_described_group_member_list_v5)
         out += _pack_ix(o.authorized_operations)
 
 
 def _encode_describe_groups_response_v5(o: DescribeGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_described_group_list_v5(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.groups, out, _encode_described_group_list_v5)
     out.append(0)
     return out
 
 
 def _encode_described_group_list_v6(items: list[DescribedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.group_state
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.protocol_data
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.members
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_described_group_member_list_v5(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        put_compact_string(o.group_id, out)
+        put_compact_string(o.group_state, out)
+        put_compact_string(o.protocol_type, out)
+        put_compact_string(o.protocol_data, out)
+        put_compact_array(o.members, out, _encode_described_group_member_list_v5)
         out += _pack_ix(o.authorized_operations)
 
 
 def _encode_describe_groups_response_v6(o: DescribeGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_described_group_list_v6(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.groups, out, _encode_described_group_list_v6)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeGroupsRequest]] = {
-    0: _decode_describe_groups_request_v0,
-    1: _decode_describe_groups_request_v0,
-    2: _decode_describe_groups_request_v0,
-    3: _decode_describe_groups_request_v3,
-    4: _decode_describe_groups_request_v3,
-    5: _decode_describe_groups_request_v5,
-    6: _decode_describe_groups_request_v5,
+    0: decoder(DescribeGroupsRequest, _read_describe_groups_request_v0),
+    1: decoder(DescribeGroupsRequest, _read_describe_groups_request_v0),
+    2: decoder(DescribeGroupsRequest, _read_describe_groups_request_v0),
+    3: decoder(DescribeGroupsRequest, _read_describe_groups_request_v3),
+    4: decoder(DescribeGroupsRequest, _read_describe_groups_request_v3),
+    5: decoder(DescribeGroupsRequest, _read_describe_groups_request_v5),
+    6: decoder(DescribeGroupsRequest, _read_describe_groups_request_v5),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeGroupsRequest]] = {
@@ -725,7 +287,7 @@ ENCODE_REQUEST: dict[int, Encode[DescribeGroupsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[DescribeGroupsResponse]] = {
-    6: _decode_describe_groups_response_v6,
+    6: decoder(DescribeGroupsResponse, _read_describe_groups_response_v6),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeGroupsResponse]] = {
@@ -736,4 +298,14 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeGroupsResponse]] = {
     4: _encode_describe_groups_response_v4,
     5: _encode_describe_groups_response_v5,
     6: _encode_describe_groups_response_v6,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("groups", _encode_described_group_list_v0, (Array("members", _encode_described_group_member_list_v0),)),),
+    1: (Array("groups", _encode_described_group_list_v0, (Array("members", _encode_described_group_member_list_v0),)),),
+    2: (Array("groups", _encode_described_group_list_v0, (Array("members", _encode_described_group_member_list_v0),)),),
+    3: (Array("groups", _encode_described_group_list_v3, (Array("members", _encode_described_group_member_list_v0),)),),
+    4: (Array("groups", _encode_described_group_list_v4, (Array("members", _encode_described_group_member_list_v4),)),),
+    5: (Array("groups", _encode_described_group_list_v5, (Array("members", _encode_described_group_member_list_v5),)),),
+    6: (Array("groups", _encode_described_group_list_v6, (Array("members", _encode_described_group_member_list_v5),)),),
 }

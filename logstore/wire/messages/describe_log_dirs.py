@@ -10,42 +10,25 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
-from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
 )
-
-new = object.__new__
+from logstore.wire.message_writer import (
+    numbers, put_array, put_compact_array, put_compact_string, put_string,
+)
+from logstore.wire.primitives import (
+    Array, Buffer, Decode, Encode, Message,
+)
 
 _FIXED_I = Struct(">i")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_pack_ii = Struct(">ii").pack
 _pack_iqqo = Struct(">iqq?").pack
 _pack_iqqox = Struct(">iqq?x").pack
 _pack_qqox = Struct(">qq?x").pack
 _pack_qqx = Struct(">qqx").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
 
 
 class DescribableLogDirTopic(Message):
@@ -132,283 +115,120 @@ class DescribeLogDirsResponse(Message):
         self.results: list[DescribeLogDirsResult] = [] if results is None else results
 
 
-def _decode_describable_log_dir_topic_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribableLogDirTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("DescribableLogDirTopic", at, count, count_max, end - at)
-    items: list[DescribableLogDirTopic] = []
-    try:
-        for _ in range(count):
-            o = new(DescribableLogDirTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.partitions, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_describable_log_dir_topic_v1(o: DescribableLogDirTopic, r: MessageReader) -> None:
+    o.topic = r.string()
+    o.partitions = r.numbers(_FIXED_I)
 
 
-def _decode_describe_log_dirs_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeLogDirsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeLogDirsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == -1:
-            o.topics = None
-        else:
-            if n == 0:
-                o.topics = []
-            else:
-                o.topics, at = _decode_describable_log_dir_topic_list_v1(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_log_dirs_request_v1(o: DescribeLogDirsRequest, r: MessageReader) -> None:
+    o.topics = r.nullable_array(DescribableLogDirTopic, _read_describable_log_dir_topic_v1, 6)
 
 
-def _decode_describable_log_dir_topic_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[DescribableLogDirTopic], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("DescribableLogDirTopic", at, count, count_max, end - at)
-    items: list[DescribableLogDirTopic] = []
-    try:
-        for _ in range(count):
-            o = new(DescribableLogDirTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.partitions, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_describable_log_dir_topic_v2(o: DescribableLogDirTopic, r: MessageReader) -> None:
+    o.topic = r.compact_string()
+    o.partitions = r.compact_numbers(_FIXED_I)
+    r.tags()
 
 
-def _decode_describe_log_dirs_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeLogDirsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeLogDirsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 0:
-            o.topics = None
-        else:
-            if n == 1:
-                o.topics = []
-            else:
-                o.topics, at = _decode_describable_log_dir_topic_list_v2(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_log_dirs_request_v2(o: DescribeLogDirsRequest, r: MessageReader) -> None:
+    o.topics = r.compact_nullable_array(DescribableLogDirTopic, _read_describable_log_dir_topic_v2, 3)
+    r.tags()
 
 
 def _encode_describe_log_dirs_partition_list_v1(items: list[DescribeLogDirsPartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqqo(o.partition_index, o.partition_size, o.offset_lag, o.is_future_key)
 
 
 def _encode_describe_log_dirs_topic_list_v1(items: list[DescribeLogDirsTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_describe_log_dirs_partition_list_v1(v, out)
+        put_string(o.name, out)
+        put_array(o.partitions, out, _encode_describe_log_dirs_partition_list_v1)
 
 
 def _encode_describe_log_dirs_result_list_v1(items: list[DescribeLogDirsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.log_dir
-        v = v.encode()
-        n = len(v)
-        out += _pack_hh(o.error_code, n)
-        out += v
-        v = o.topics
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_describe_log_dirs_topic_list_v1(v, out)
+        out += _pack_h(o.error_code)
+        put_string(o.log_dir, out)
+        put_array(o.topics, out, _encode_describe_log_dirs_topic_list_v1)
 
 
 def _encode_describe_log_dirs_response_v1(o: DescribeLogDirsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_describe_log_dirs_result_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.results, out, _encode_describe_log_dirs_result_list_v1)
     return out
 
 
 def _encode_describe_log_dirs_partition_list_v2(items: list[DescribeLogDirsPartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqqox(o.partition_index, o.partition_size, o.offset_lag, o.is_future_key)
 
 
 def _encode_describe_log_dirs_topic_list_v2(items: list[DescribeLogDirsTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_describe_log_dirs_partition_list_v2(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_describe_log_dirs_partition_list_v2)
         out.append(0)
 
 
 def _encode_describe_log_dirs_result_list_v2(items: list[DescribeLogDirsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.log_dir
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        out += v
-        v = o.topics
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_describe_log_dirs_topic_list_v2(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_string(o.log_dir, out)
+        put_compact_array(o.topics, out, _encode_describe_log_dirs_topic_list_v2)
         out.append(0)
 
 
 def _encode_describe_log_dirs_response_v2(o: DescribeLogDirsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_describe_log_dirs_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.results, out, _encode_describe_log_dirs_result_list_v2)
     out.append(0)
     return out
 
 
 def _encode_describe_log_dirs_response_v3(o: DescribeLogDirsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_describe_log_dirs_result_list_v2(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.results, out, _encode_describe_log_dirs_result_list_v2)
     out.append(0)
     return out
 
 
 def _encode_describe_log_dirs_result_list_v4(items: list[DescribeLogDirsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.log_dir
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        out += v
-        v = o.topics
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_describe_log_dirs_topic_list_v2(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_string(o.log_dir, out)
+        put_compact_array(o.topics, out, _encode_describe_log_dirs_topic_list_v2)
         out += _pack_qqx(o.total_bytes, o.usable_bytes)
 
 
 def _encode_describe_log_dirs_response_v4(o: DescribeLogDirsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_describe_log_dirs_result_list_v4(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.results, out, _encode_describe_log_dirs_result_list_v4)
     out.append(0)
     return out
 
 
 def _encode_describe_log_dirs_result_list_v5(items: list[DescribeLogDirsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.log_dir
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        out += v
-        v = o.topics
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_describe_log_dirs_topic_list_v2(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_string(o.log_dir, out)
+        put_compact_array(o.topics, out, _encode_describe_log_dirs_topic_list_v2)
         out += _pack_qqox(o.total_bytes, o.usable_bytes, o.is_cordoned)
 
 
 def _encode_describe_log_dirs_response_v5(o: DescribeLogDirsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.results
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_describe_log_dirs_result_list_v5(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.results, out, _encode_describe_log_dirs_result_list_v5)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeLogDirsRequest]] = {
-    1: _decode_describe_log_dirs_request_v1,
-    2: _decode_describe_log_dirs_request_v2,
-    3: _decode_describe_log_dirs_request_v2,
-    4: _decode_describe_log_dirs_request_v2,
-    5: _decode_describe_log_dirs_request_v2,
+    1: decoder(DescribeLogDirsRequest, _read_describe_log_dirs_request_v1),
+    2: decoder(DescribeLogDirsRequest, _read_describe_log_dirs_request_v2),
+    3: decoder(DescribeLogDirsRequest, _read_describe_log_dirs_request_v2),
+    4: decoder(DescribeLogDirsRequest, _read_describe_log_dirs_request_v2),
+    5: decoder(DescribeLogDirsRequest, _read_describe_log_dirs_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeLogDirsRequest]] = {
@@ -423,4 +243,12 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeLogDirsResponse]] = {
     3: _encode_describe_log_dirs_response_v3,
     4: _encode_describe_log_dirs_response_v4,
     5: _encode_describe_log_dirs_response_v5,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("results", _encode_describe_log_dirs_result_list_v1, (Array("topics", _encode_describe_log_dirs_topic_list_v1, (Array("partitions", _encode_describe_log_dirs_partition_list_v1),)),)),),
+    2: (Array("results", _encode_describe_log_dirs_result_list_v2, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
+    3: (Array("results", _encode_describe_log_dirs_result_list_v2, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
+    4: (Array("results", _encode_describe_log_dirs_result_list_v4, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
+    5: (Array("results", _encode_describe_log_dirs_result_list_v5, (Array("topics", _encode_describe_log_dirs_topic_list_v2, (Array("partitions", _encode_describe_log_dirs_partition_list_v2),)),)),),
 }

@@ -10,32 +10,20 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
-from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
 )
-
-new = object.__new__
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_nullable_string, put_compact_string,
+)
+from logstore.wire.primitives import (
+    Array, Buffer, Decode, Encode, Message,
+)
 
 _FIXED_I = Struct(">i")
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
 _pack_qiiqiqx = Struct(">qiiqiqx").pack
 
 
@@ -121,120 +109,46 @@ class DescribeProducersResponse(Message):
         self.topics: list[TopicResponse] = [] if topics is None else topics
 
 
-def _decode_topic_request_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicRequest], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("TopicRequest", at, count, count_max, end - at)
-    items: list[TopicRequest] = []
-    try:
-        for _ in range(count):
-            o = new(TopicRequest)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.partition_indexes, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_topic_request_v0(o: TopicRequest, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.partition_indexes = r.compact_numbers(_FIXED_I)
+    r.tags()
 
 
-def _decode_describe_producers_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeProducersRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeProducersRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_topic_request_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_producers_request_v0(o: DescribeProducersRequest, r: MessageReader) -> None:
+    o.topics = r.compact_array(TopicRequest, _read_topic_request_v0, 3)
+    r.tags()
 
 
 def _encode_producer_state_list_v0(items: list[ProducerState], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_qiiqiqx(o.producer_id, o.producer_epoch, o.last_sequence, o.last_timestamp, o.coordinator_epoch, o.current_txn_start_offset)
 
 
 def _encode_partition_response_list_v0(items: list[PartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ihc(o.partition_index, o.error_code, n) if n < 128 else _pack_ih(o.partition_index, o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.active_producers
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_producer_state_list_v0(v, out)
+        out += _pack_ih(o.partition_index, o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        put_compact_array(o.active_producers, out, _encode_producer_state_list_v0)
         out.append(0)
 
 
 def _encode_topic_response_list_v0(items: list[TopicResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_partition_response_list_v0(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_partition_response_list_v0)
         out.append(0)
 
 
 def _encode_describe_producers_response_v0(o: DescribeProducersResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_topic_response_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.topics, out, _encode_topic_response_list_v0)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeProducersRequest]] = {
-    0: _decode_describe_producers_request_v0,
+    0: decoder(DescribeProducersRequest, _read_describe_producers_request_v0),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeProducersRequest]] = {
@@ -245,4 +159,8 @@ DECODE_RESPONSE: dict[int, Decode[DescribeProducersResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeProducersResponse]] = {
     0: _encode_describe_producers_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_topic_response_list_v0, (Array("partitions", _encode_partition_response_list_v0, (Array("active_producers", _encode_producer_state_list_v0),)),)),),
 }

@@ -10,42 +10,27 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_nullable_string, put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, ZERO_UUID,
 )
 
-new = object.__new__
-
+_ic = Struct(">iB")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
 _pack_ihiiq = Struct(">ihiiq").pack
-_pack_ihiiqc = Struct(">ihiiqB").pack
 _pack_iiq = Struct(">iiq").pack
-_pack_iiqc = Struct(">iiqB").pack
 _pack_iqqqx = Struct(">iqqqx").pack
 _pack_iqx = Struct(">iqx").pack
 _pack_iuqqqx = Struct(">i16sqqqx").pack
 _pack_wx = Struct(">Hx").pack
-_unpack_ic = Struct(">iB").unpack_from
 
 
 class PartitionData(Message):
@@ -176,314 +161,125 @@ class DescribeQuorumResponse(Message):
         self.nodes: list[Node] = [] if nodes is None else nodes
 
 
-def _decode_partition_data_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionData], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("PartitionData", at, count, count_max, end - at)
-    items: list[PartitionData] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionData)
-            o.partition_index, n = _unpack_ic(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_partition_data_v0(o: PartitionData, r: MessageReader) -> None:
+    o.partition_index, n = r.fixed(_ic)
+    r.tags(n)
 
 
-def _decode_topic_data_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicData], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("TopicData", at, count, count_max, end - at)
-    items: list[TopicData] = []
-    try:
-        for _ in range(count):
-            o = new(TopicData)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic_name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_partition_data_list_v0(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_topic_data_v0(o: TopicData, r: MessageReader) -> None:
+    o.topic_name = r.compact_string()
+    o.partitions = r.compact_array(PartitionData, _read_partition_data_v0, 5)
+    r.tags()
 
 
-def _decode_describe_quorum_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeQuorumRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeQuorumRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_topic_data_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_quorum_request_v0(o: DescribeQuorumRequest, r: MessageReader) -> None:
+    o.topics = r.compact_array(TopicData, _read_topic_data_v0, 3)
+    r.tags()
 
 
 def _encode_replica_state_list_v0(items: list[ReplicaState], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqx(o.replica_id, o.log_end_offset)
 
 
 def _encode_response_partition_data_list_v0(items: list[ResponsePartitionData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.current_voters
-        n = len(v) + 1
-        out += _pack_ihiiqc(o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.high_watermark, n) if n < 128 else _pack_ihiiq(o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.high_watermark) + encode_varint(n)
-        if v:
-            _encode_replica_state_list_v0(v, out)
-        v = o.observers
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_replica_state_list_v0(v, out)
+        out += _pack_ihiiq(o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.high_watermark)
+        put_compact_array(o.current_voters, out, _encode_replica_state_list_v0)
+        put_compact_array(o.observers, out, _encode_replica_state_list_v0)
         out.append(0)
 
 
 def _encode_response_topic_data_list_v0(items: list[ResponseTopicData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_response_partition_data_list_v0(v, out)
+        put_compact_string(o.topic_name, out)
+        put_compact_array(o.partitions, out, _encode_response_partition_data_list_v0)
         out.append(0)
 
 
 def _encode_describe_quorum_response_v0(o: DescribeQuorumResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_varint(n)
-    if v:
-        _encode_response_topic_data_list_v0(v, out)
+    out += _pack_h(o.error_code)
+    put_compact_array(o.topics, out, _encode_response_topic_data_list_v0)
     out.append(0)
     return out
 
 
 def _encode_replica_state_list_v1(items: list[ReplicaState], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqqqx(o.replica_id, o.log_end_offset, o.last_fetch_timestamp, o.last_caught_up_timestamp)
 
 
 def _encode_response_partition_data_list_v1(items: list[ResponsePartitionData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.current_voters
-        n = len(v) + 1
-        out += _pack_ihiiqc(o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.high_watermark, n) if n < 128 else _pack_ihiiq(o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.high_watermark) + encode_varint(n)
-        if v:
-            _encode_replica_state_list_v1(v, out)
-        v = o.observers
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_replica_state_list_v1(v, out)
+        out += _pack_ihiiq(o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.high_watermark)
+        put_compact_array(o.current_voters, out, _encode_replica_state_list_v1)
+        put_compact_array(o.observers, out, _encode_replica_state_list_v1)
         out.append(0)
 
 
 def _encode_response_topic_data_list_v1(items: list[ResponseTopicData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_response_partition_data_list_v1(v, out)
+        put_compact_string(o.topic_name, out)
+        put_compact_array(o.partitions, out, _encode_response_partition_data_list_v1)
         out.append(0)
 
 
 def _encode_describe_quorum_response_v1(o: DescribeQuorumResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_varint(n)
-    if v:
-        _encode_response_topic_data_list_v1(v, out)
+    out += _pack_h(o.error_code)
+    put_compact_array(o.topics, out, _encode_response_topic_data_list_v1)
     out.append(0)
     return out
 
 
 def _encode_replica_state_list_v2(items: list[ReplicaState], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iuqqqx(o.replica_id, o.replica_directory_id, o.log_end_offset, o.last_fetch_timestamp, o.last_caught_up_timestamp)
 
 
 def _encode_response_partition_data_list_v2(items: list[ResponsePartitionData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ihc(o.partition_index, o.error_code, n) if n < 128 else _pack_ih(o.partition_index, o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.current_voters
-        n = len(v) + 1
-        out += _pack_iiqc(o.leader_id, o.leader_epoch, o.high_watermark, n) if n < 128 else _pack_iiq(o.leader_id, o.leader_epoch, o.high_watermark) + encode_varint(n)
-        if v:
-            _encode_replica_state_list_v2(v, out)
-        v = o.observers
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_replica_state_list_v2(v, out)
+        out += _pack_ih(o.partition_index, o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        out += _pack_iiq(o.leader_id, o.leader_epoch, o.high_watermark)
+        put_compact_array(o.current_voters, out, _encode_replica_state_list_v2)
+        put_compact_array(o.observers, out, _encode_replica_state_list_v2)
         out.append(0)
 
 
 def _encode_response_topic_data_list_v2(items: list[ResponseTopicData], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_response_partition_data_list_v2(v, out)
+        put_compact_string(o.topic_name, out)
+        put_compact_array(o.partitions, out, _encode_response_partition_data_list_v2)
         out.append(0)
 
 
 def _encode_listener_list_v2(items: list[Listener], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.host
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.name, out)
+        put_compact_string(o.host, out)
         out += _pack_wx(o.port)
 
 
 def _encode_node_list_v2(items: list[Node], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.listeners
-        n = len(v) + 1
-        out += _pack_ic(o.node_id, n) if n < 128 else _pack_i(o.node_id) + encode_varint(n)
-        if v:
-            _encode_listener_list_v2(v, out)
+        out += _pack_i(o.node_id)
+        put_compact_array(o.listeners, out, _encode_listener_list_v2)
         out.append(0)
 
 
 def _encode_describe_quorum_response_v2(o: DescribeQuorumResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_response_topic_data_list_v2(v, out)
-    v = o.nodes
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_node_list_v2(v, out)
+    out += _pack_h(o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_array(o.topics, out, _encode_response_topic_data_list_v2)
+    put_compact_array(o.nodes, out, _encode_node_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeQuorumRequest]] = {
-    0: _decode_describe_quorum_request_v0,
-    1: _decode_describe_quorum_request_v0,
-    2: _decode_describe_quorum_request_v0,
+    0: decoder(DescribeQuorumRequest, _read_describe_quorum_request_v0),
+    1: decoder(DescribeQuorumRequest, _read_describe_quorum_request_v0),
+    2: decoder(DescribeQuorumRequest, _read_describe_quorum_request_v0),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeQuorumRequest]] = {
@@ -496,4 +292,10 @@ ENCODE_RESPONSE: dict[int, Encode[DescribeQuorumResponse]] = {
     0: _encode_describe_quorum_response_v0,
     1: _encode_describe_quorum_response_v1,
     2: _encode_describe_quorum_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_response_topic_data_list_v0, (Array("partitions", _encode_response_partition_data_list_v0, (Array("current_voters", _encode_replica_state_list_v0), Array("observers", _encode_replica_state_list_v0),)),)),),
+    1: (Array("topics", _encode_response_topic_data_list_v1, (Array("partitions", _encode_response_partition_data_list_v1, (Array("current_voters", _encode_replica_state_list_v1), Array("observers", _encode_replica_state_list_v1),)),)),),
+    2: (Array("topics", _encode_response_topic_data_list_v2, (Array("partitions", _encode_response_partition_data_list_v2, (Array("current_voters", _encode_replica_state_list_v2), Array("observers", _encode_replica_state_list_v2),)),)), Array("nodes", _encode_node_list_v2, (Array("listeners", _encode_listener_list_v2),)),),
 }

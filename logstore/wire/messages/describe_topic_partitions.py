@@ -10,41 +10,26 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string, put_nullable_struct,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, ZERO_UUID,
 )
 
-new = object.__new__
-
-_FIXED_I = Struct(">i")
-_pack_b = Struct(">b").pack
+_ib = Struct(">ib")
+_ic = Struct(">iB")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
 _pack_hiii = Struct(">hiii").pack
-_pack_hiiic = Struct(">hiiiB").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ix = Struct(">ix").pack
 _pack_uo = Struct(">16s?").pack
-_pack_uoc = Struct(">16s?B").pack
-_unpack_ib = Struct(">ib").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
+_put_i = numbers(Struct(">i"))
 
 
 class TopicRequest(Message):
@@ -155,172 +140,60 @@ class DescribeTopicPartitionsResponse(Message):
         self.next_cursor: ResponseCursor | None = next_cursor
 
 
-def _decode_topic_request_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicRequest], int]:
-    if not 0 <= count <= count_max or count * 2 > end - at:
-        raise bad_count("TopicRequest", at, count, count_max, end - at)
-    items: list[TopicRequest] = []
-    try:
-        for _ in range(count):
-            o = new(TopicRequest)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_topic_request_v0(o: TopicRequest, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    r.tags()
 
 
-def _decode_cursor_v0(buf: bytes, at: int, end: int, count_max: int) -> tuple[Cursor, int]:
-    o = new(Cursor)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.topic_name = buf[at:stop].decode()
-        at = stop
-        o.partition_index, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_cursor_v0(o: Cursor, r: MessageReader) -> None:
+    o.topic_name = r.compact_string()
+    o.partition_index, n = r.fixed(_ic)
+    r.tags(n)
 
 
-def _decode_describe_topic_partitions_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeTopicPartitionsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeTopicPartitionsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_topic_request_list_v0(buf, at, end, count_max, n - 1)
-        o.response_partition_limit, n = _unpack_ib(buf, at)
-        at += 5
-        if n < 0:
-            o.cursor = None
-        else:
-            o.cursor, at = _decode_cursor_v0(buf, at, end, count_max)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_topic_partitions_request_v0(o: DescribeTopicPartitionsRequest, r: MessageReader) -> None:
+    o.topics = r.compact_array(TopicRequest, _read_topic_request_v0, 2)
+    o.response_partition_limit, n = r.fixed(_ib)
+    o.cursor = r.nullable_struct(Cursor, _read_cursor_v0, n)
+    r.tags()
 
 
 def _encode_describe_topic_partitions_response_partition_list_v0(items: list[DescribeTopicPartitionsResponsePartition], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.replica_nodes
-        n = len(v) + 1
-        out += _pack_hiiic(o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n) if n < 128 else _pack_hiii(o.error_code, o.partition_index, o.leader_id, o.leader_epoch) + encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        v = o.isr_nodes
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        v = o.eligible_leader_replicas
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        v = o.last_known_elr
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        v = o.offline_replicas
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        out += _pack_hiii(o.error_code, o.partition_index, o.leader_id, o.leader_epoch)
+        put_compact_array(o.replica_nodes, out, _put_i)
+        put_compact_array(o.isr_nodes, out, _put_i)
+        put_compact_nullable_array(o.eligible_leader_replicas, out, _put_i)
+        put_compact_nullable_array(o.last_known_elr, out, _put_i)
+        put_compact_array(o.offline_replicas, out, _put_i)
         out.append(0)
 
 
 def _encode_describe_topic_partitions_response_topic_list_v0(items: list[DescribeTopicPartitionsResponseTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.partitions
-        n = len(v) + 1
-        out += _pack_uoc(o.topic_id, o.is_internal, n) if n < 128 else _pack_uo(o.topic_id, o.is_internal) + encode_varint(n)
-        if v:
-            _encode_describe_topic_partitions_response_partition_list_v0(v, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.name, out)
+        out += _pack_uo(o.topic_id, o.is_internal)
+        put_compact_array(o.partitions, out, _encode_describe_topic_partitions_response_partition_list_v0)
         out += _pack_ix(o.topic_authorized_operations)
 
 
 def _encode_response_cursor_list_v0(items: list[ResponseCursor], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.topic_name, out)
         out += _pack_ix(o.partition_index)
 
 
 def _encode_describe_topic_partitions_response_v0(o: DescribeTopicPartitionsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_describe_topic_partitions_response_topic_list_v0(v, out)
-    v = o.next_cursor
-    out += _pack_b(-1 if v is None else 1)
-    if v is not None:
-        _encode_response_cursor_list_v0([v], out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.topics, out, _encode_describe_topic_partitions_response_topic_list_v0)
+    put_nullable_struct(o.next_cursor, out, _encode_response_cursor_list_v0)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeTopicPartitionsRequest]] = {
-    0: _decode_describe_topic_partitions_request_v0,
+    0: decoder(DescribeTopicPartitionsRequest, _read_describe_topic_partitions_request_v0),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeTopicPartitionsRequest]] = {
@@ -331,4 +204,8 @@ DECODE_RESPONSE: dict[int, Decode[DescribeTopicPartitionsResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeTopicPartitionsResponse]] = {
     0: _encode_describe_topic_partitions_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_describe_topic_partitions_response_topic_list_v0, (Array("partitions", _encode_describe_topic_partitions_response_partition_list_v0),)),),
 }

@@ -10,31 +10,20 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
-from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
 )
-
-new = object.__new__
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_nullable_string, put_compact_string,
+)
+from logstore.wire.primitives import (
+    Array, Buffer, Decode, Encode, Message,
+)
 
 _pack_bix = Struct(">bix").pack
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
 
 
 class UserName(Message):
@@ -101,114 +90,40 @@ class DescribeUserScramCredentialsResponse(Message):
         self.results: list[DescribeUserScramCredentialsResult] = [] if results is None else results
 
 
-def _decode_user_name_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[UserName], int]:
-    if not 0 <= count <= count_max or count * 2 > end - at:
-        raise bad_count("UserName", at, count, count_max, end - at)
-    items: list[UserName] = []
-    try:
-        for _ in range(count):
-            o = new(UserName)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_user_name_v0(o: UserName, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    r.tags()
 
 
-def _decode_describe_user_scram_credentials_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(DescribeUserScramCredentialsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 0:
-            o.users = None
-        else:
-            if n == 1:
-                o.users = []
-            else:
-                o.users, at = _decode_user_name_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_describe_user_scram_credentials_request_v0(o: DescribeUserScramCredentialsRequest, r: MessageReader) -> None:
+    o.users = r.compact_nullable_array(UserName, _read_user_name_v0, 2)
+    r.tags()
 
 
 def _encode_credential_info_list_v0(items: list[CredentialInfo], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_bix(o.mechanism, o.iterations)
 
 
 def _encode_describe_user_scram_credentials_result_list_v0(items: list[DescribeUserScramCredentialsResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.user
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.credential_infos
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_credential_info_list_v0(v, out)
+        put_compact_string(o.user, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        put_compact_array(o.credential_infos, out, _encode_credential_info_list_v0)
         out.append(0)
 
 
 def _encode_describe_user_scram_credentials_response_v0(o: DescribeUserScramCredentialsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.results
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_describe_user_scram_credentials_result_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_array(o.results, out, _encode_describe_user_scram_credentials_result_list_v0)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[DescribeUserScramCredentialsRequest]] = {
-    0: _decode_describe_user_scram_credentials_request_v0,
+    0: decoder(DescribeUserScramCredentialsRequest, _read_describe_user_scram_credentials_request_v0),
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeUserScramCredentialsRequest]] = {
@@ -219,4 +134,8 @@ DECODE_RESPONSE: dict[int, Decode[DescribeUserScramCredentialsResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeUserScramCredentialsResponse]] = {
     0: _encode_describe_user_scram_credentials_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_describe_user_scram_credentials_result_list_v0, (Array("credential_infos", _encode_credential_info_list_v0),)),),
 }

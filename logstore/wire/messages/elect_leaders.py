@@ -10,45 +10,29 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_array, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string, put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
 _FIXED_I = Struct(">i")
+_bc = Struct(">bB")
+_bi = Struct(">bi")
+_i = Struct(">i")
+_ic = Struct(">iB")
+_ihc = Struct(">ihB")
 _pack_b = Struct(">b").pack
-_pack_bc = Struct(">bB").pack
-_pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_pack_ihh = Struct(">ihh").pack
-_pack_ihi = Struct(">ihi").pack
-_pack_ii = Struct(">ii").pack
 _pack_ix = Struct(">ix").pack
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_bi = Struct(">bi").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
+_put_i = numbers(Struct(">i"))
 
 
 class TopicPartitions(Message):
@@ -117,339 +101,117 @@ class ElectLeadersResponse(Message):
         self.replica_election_results: list[ReplicaElectionResult] = [] if replica_election_results is None else replica_election_results
 
 
-def _decode_topic_partitions_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicPartitions], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("TopicPartitions", at, count, count_max, end - at)
-    items: list[TopicPartitions] = []
-    try:
-        for _ in range(count):
-            o = new(TopicPartitions)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            o.partitions, at = decode_fixed_array(buf, at, end, count_max, n, _FIXED_I)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_topic_partitions_v0(o: TopicPartitions, r: MessageReader) -> None:
+    o.topic = r.string()
+    o.partitions = r.numbers(_FIXED_I)
 
 
-def _decode_elect_leaders_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ElectLeadersRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ElectLeadersRequest)
-    try:
-        o.election_type = 0
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == -1:
-            o.topic_partitions = None
-        else:
-            if n == 0:
-                o.topic_partitions = []
-            else:
-                o.topic_partitions, at = _decode_topic_partitions_list_v0(buf, at, end, count_max, n)
-        o.timeout_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_elect_leaders_request_v0(o: ElectLeadersRequest, r: MessageReader) -> None:
+    o.election_type = 0
+    o.topic_partitions = r.nullable_array(TopicPartitions, _read_topic_partitions_v0, 6)
+    o.timeout_ms, = r.fixed(_i)
 
 
-def _decode_elect_leaders_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[ElectLeadersRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ElectLeadersRequest)
-    try:
-        o.election_type, n = _unpack_bi(buf, at)
-        at += 5
-        if n == -1:
-            o.topic_partitions = None
-        else:
-            if n == 0:
-                o.topic_partitions = []
-            else:
-                o.topic_partitions, at = _decode_topic_partitions_list_v0(buf, at, end, count_max, n)
-        o.timeout_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_elect_leaders_request_v1(o: ElectLeadersRequest, r: MessageReader) -> None:
+    o.election_type, n = r.fixed(_bi)
+    o.topic_partitions = r.nullable_array(TopicPartitions, _read_topic_partitions_v0, 6, n)
+    o.timeout_ms, = r.fixed(_i)
 
 
-def _decode_topic_partitions_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicPartitions], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("TopicPartitions", at, count, count_max, end - at)
-    items: list[TopicPartitions] = []
-    try:
-        for _ in range(count):
-            o = new(TopicPartitions)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.partitions, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_topic_partitions_v2(o: TopicPartitions, r: MessageReader) -> None:
+    o.topic = r.compact_string()
+    o.partitions = r.compact_numbers(_FIXED_I)
+    r.tags()
 
 
-def _decode_elect_leaders_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[ElectLeadersRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ElectLeadersRequest)
-    try:
-        o.election_type, n = _unpack_bc(buf, at)
-        at += 2
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 0:
-            o.topic_partitions = None
-        else:
-            if n == 1:
-                o.topic_partitions = []
-            else:
-                o.topic_partitions, at = _decode_topic_partitions_list_v2(buf, at, end, count_max, n - 1)
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_elect_leaders_request_v2(o: ElectLeadersRequest, r: MessageReader) -> None:
+    o.election_type, n = r.fixed(_bc)
+    o.topic_partitions = r.compact_nullable_array(TopicPartitions, _read_topic_partitions_v2, 3, n)
+    o.timeout_ms, n = r.fixed(_ic)
+    r.tags(n)
 
 
 def _encode_topic_partitions_list_v2(items: list[TopicPartitions], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        put_compact_string(o.topic, out)
+        put_compact_array(o.partitions, out, _put_i)
         out.append(0)
 
 
 def _encode_elect_leaders_request_v2(o: ElectLeadersRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topic_partitions
-    n = 0 if v is None else len(v) + 1
-    out += _pack_bc(o.election_type, n) if n < 128 else _pack_b(o.election_type) + encode_varint(n)
-    if v:
-        _encode_topic_partitions_list_v2(v, out)
+    out += _pack_b(o.election_type)
+    put_compact_nullable_array(o.topic_partitions, out, _encode_topic_partitions_list_v2)
     out += _pack_ix(o.timeout_ms)
     return out
 
 
-def _decode_partition_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionResult], int]:
-    if not 0 <= count <= count_max or count * 8 > end - at:
-        raise bad_count("PartitionResult", at, count, count_max, end - at)
-    items: list[PartitionResult] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionResult)
-            o.partition_id, o.error_code, n = _unpack_ihc(buf, at)
-            at += 7
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_partition_result_v2(o: PartitionResult, r: MessageReader) -> None:
+    o.partition_id, o.error_code, n = r.fixed(_ihc)
+    o.error_message = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_replica_election_result_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ReplicaElectionResult], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("ReplicaElectionResult", at, count, count_max, end - at)
-    items: list[ReplicaElectionResult] = []
-    try:
-        for _ in range(count):
-            o = new(ReplicaElectionResult)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partition_result = []
-            else:
-                o.partition_result, at = _decode_partition_result_list_v2(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_replica_election_result_v2(o: ReplicaElectionResult, r: MessageReader) -> None:
+    o.topic = r.compact_string()
+    o.partition_result = r.compact_array(PartitionResult, _read_partition_result_v2, 8)
+    r.tags()
 
 
-def _decode_elect_leaders_response_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[ElectLeadersResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ElectLeadersResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.replica_election_results = []
-        else:
-            o.replica_election_results, at = _decode_replica_election_result_list_v2(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_elect_leaders_response_v2(o: ElectLeadersResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, o.error_code, n = r.fixed(_ihc)
+    o.replica_election_results = r.compact_array(ReplicaElectionResult, _read_replica_election_result_v2, 3, n)
+    r.tags()
 
 
 def _encode_partition_result_list_v0(items: list[PartitionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_ihh(o.partition_id, o.error_code, n)
-        if v:
-            out += v
+        out += _pack_ih(o.partition_id, o.error_code)
+        put_nullable_string(o.error_message, out)
 
 
 def _encode_replica_election_result_list_v0(items: list[ReplicaElectionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partition_result
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_partition_result_list_v0(v, out)
+        put_string(o.topic, out)
+        put_array(o.partition_result, out, _encode_partition_result_list_v0)
 
 
 def _encode_elect_leaders_response_v0(o: ElectLeadersResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.replica_election_results
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_replica_election_result_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.replica_election_results, out, _encode_replica_election_result_list_v0)
     return out
 
 
 def _encode_elect_leaders_response_v1(o: ElectLeadersResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.replica_election_results
-    n = len(v)
-    out += _pack_ihi(o.throttle_time_ms, o.error_code, n)
-    if v:
-        _encode_replica_election_result_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_array(o.replica_election_results, out, _encode_replica_election_result_list_v0)
     return out
 
 
 def _encode_partition_result_list_v2(items: list[PartitionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ihc(o.partition_id, o.error_code, n) if n < 128 else _pack_ih(o.partition_id, o.error_code) + encode_string_length(n)
-        if v:
-            out += v
+        out += _pack_ih(o.partition_id, o.error_code)
+        put_compact_nullable_string(o.error_message, out)
         out.append(0)
 
 
 def _encode_replica_election_result_list_v2(items: list[ReplicaElectionResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partition_result
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_partition_result_list_v2(v, out)
+        put_compact_string(o.topic, out)
+        put_compact_array(o.partition_result, out, _encode_partition_result_list_v2)
         out.append(0)
 
 
 def _encode_elect_leaders_response_v2(o: ElectLeadersResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.replica_election_results
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_replica_election_result_list_v2(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.replica_election_results, out, _encode_replica_election_result_list_v2)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[ElectLeadersRequest]] = {
-    0: _decode_elect_leaders_request_v0,
-    1: _decode_elect_leaders_request_v1,
-    2: _decode_elect_leaders_request_v2,
+    0: decoder(ElectLeadersRequest, _read_elect_leaders_request_v0),
+    1: decoder(ElectLeadersRequest, _read_elect_leaders_request_v1),
+    2: decoder(ElectLeadersRequest, _read_elect_leaders_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[ElectLeadersRequest]] = {
@@ -457,11 +219,17 @@ ENCODE_REQUEST: dict[int, Encode[ElectLeadersRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[ElectLeadersResponse]] = {
-    2: _decode_elect_leaders_response_v2,
+    2: decoder(ElectLeadersResponse, _read_elect_leaders_response_v2),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ElectLeadersResponse]] = {
     0: _encode_elect_leaders_response_v0,
     1: _encode_elect_leaders_response_v1,
     2: _encode_elect_leaders_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("replica_election_results", _encode_replica_election_result_list_v0, (Array("partition_result", _encode_partition_result_list_v0),)),),
+    1: (Array("replica_election_results", _encode_replica_election_result_list_v0, (Array("partition_result", _encode_partition_result_list_v0),)),),
+    2: (Array("replica_election_results", _encode_replica_election_result_list_v2, (Array("partition_result", _encode_partition_result_list_v2),)),),
 }

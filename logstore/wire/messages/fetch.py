@@ -12,27 +12,13 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_writer import (
+    numbers, put_compact_array, put_compact_nullable_string, put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    INLINE_RECORDS_BYTES_MAX,
-    Message,
-    Records,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_tag,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_tag,
-    encode_varint,
-    put_records_parts,
-    skip_tags,
+    Array, Buffer, Decode, Encode, INLINE_RECORDS_BYTES_MAX, Message, Records, UNREADABLE,
+    ZERO_UUID, bad_count, bad_length, decode_fixed_array, decode_string_length, decode_tag,
+    decode_varint, encode_string_length, encode_tag, encode_varint, put_records_parts, skip_tags,
     unreadable,
 )
 
@@ -52,7 +38,6 @@ _pack_ihqqqc = Struct(">ihqqqB").pack
 _pack_ihqqqi = Struct(">ihqqqi").pack
 _pack_ii = Struct(">ii").pack
 _pack_iiiibii = Struct(">iiiibii").pack
-_pack_iiiibiic = Struct(">iiiibiiB").pack
 _pack_iiqiqix = Struct(">iiqiqix").pack
 _pack_iix = Struct(">iix").pack
 _pack_iqx = Struct(">iqx").pack
@@ -61,6 +46,7 @@ _pack_qq = Struct(">qq").pack
 _pack_qqx = Struct(">qqx").pack
 _pack_u = Struct(">16s").pack
 _pack_uc = Struct(">16sB").pack
+_put_i = numbers(Struct(">i"))
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
@@ -1121,100 +1107,41 @@ def _decode_fetch_request_v18(data: Buffer, at: int, end: int, count_max: int) -
 
 
 def _encode_fetch_partition_list_v12(items: list[FetchPartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iiqiqix(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes)
 
 
 def _encode_fetch_topic_list_v12(items: list[FetchTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_fetch_partition_list_v12(v, out)
+        put_compact_string(o.topic, out)
+        put_compact_array(o.partitions, out, _encode_fetch_partition_list_v12)
         out.append(0)
 
 
 def _encode_forgotten_topic_list_v12(items: list[ForgottenTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        put_compact_string(o.topic, out)
+        put_compact_array(o.partitions, out, _put_i)
         out.append(0)
 
 
 def _encode_fetch_request_tags_v12(o: FetchRequest, out: bytearray) -> None:
-    v: Any
     count = 0
     tags = bytearray()
     if o.cluster_id is not None:
         count += 1
         tag = bytearray()
-        v = o.cluster_id
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            tag.append(n)
-        else:
-            tag += encode_string_length(n)
-        if v:
-            tag += v
+        put_compact_nullable_string(o.cluster_id, tag)
         tags += encode_tag(0, tag)
     out += encode_varint(count)
     out += tags
 
 
 def _encode_fetch_request_v12(o: FetchRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_iiiibiic(o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n) if n < 128 else _pack_iiiibii(o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch) + encode_varint(n)
-    if v:
-        _encode_fetch_topic_list_v12(v, out)
-    v = o.forgotten_topics_data
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_forgotten_topic_list_v12(v, out)
-    v = o.rack_id
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
+    out += _pack_iiiibii(o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch)
+    put_compact_array(o.topics, out, _encode_fetch_topic_list_v12)
+    put_compact_array(o.forgotten_topics_data, out, _encode_forgotten_topic_list_v12)
+    put_compact_string(o.rack_id, out)
     if o.cluster_id is not None:
         _encode_fetch_request_tags_v12(o, out)
     else:
@@ -1400,7 +1327,6 @@ def _decode_fetch_response_v12(data: Buffer, at: int, end: int, count_max: int) 
 
 
 def _encode_aborted_transaction_list_v4(items: list[AbortedTransaction], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_qq(o.producer_id, o.first_offset)
 
@@ -1563,31 +1489,26 @@ def _encode_fetch_response_v11(o: FetchResponse, out: bytearray, parts: list[Buf
 
 
 def _encode_aborted_transaction_list_v12(items: list[AbortedTransaction], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_qqx(o.producer_id, o.first_offset)
 
 
 def _encode_epoch_end_offset_list_v12(items: list[EpochEndOffset], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iqx(o.epoch, o.end_offset)
 
 
 def _encode_leader_id_and_epoch_list_v12(items: list[LeaderIdAndEpoch], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iix(o.leader_id, o.leader_epoch)
 
 
 def _encode_snapshot_id_list_v12(items: list[SnapshotId], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_qix(o.end_offset, o.epoch)
 
 
 def _encode_partition_data_tags_v12(o: PartitionData, out: bytearray) -> None:
-    v: Any
     count = 0
     tags = bytearray()
     if (o.diverging_epoch is not None and o.diverging_epoch != EpochEndOffset()):
@@ -1787,4 +1708,22 @@ ENCODE_RESPONSE: dict[int, Encode[FetchResponse]] = {
     16: _encode_fetch_response_v16,
     17: _encode_fetch_response_v16,
     18: _encode_fetch_response_v16,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    4: (Array("responses", _encode_fetchable_topic_response_list_v4, (Array("partitions", _encode_partition_data_list_v4, (), True),), True),),
+    5: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    6: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    7: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    8: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    9: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    10: (Array("responses", _encode_fetchable_topic_response_list_v5, (Array("partitions", _encode_partition_data_list_v5, (), True),), True),),
+    11: (Array("responses", _encode_fetchable_topic_response_list_v11, (Array("partitions", _encode_partition_data_list_v11, (), True),), True),),
+    12: (Array("responses", _encode_fetchable_topic_response_list_v12, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    13: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    14: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    15: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    16: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    17: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
+    18: (Array("responses", _encode_fetchable_topic_response_list_v13, (Array("partitions", _encode_partition_data_list_v12, (), True),), True),),
 }

@@ -12,28 +12,23 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_array,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_compact_string_array,
-    decode_string_length,
-    decode_varint,
-    encode_compact_string_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, bad_length, decode_compact_string_array,
+    decode_string_length, decode_varint, encode_string_length, encode_varint, put_compact_strings,
+    skip_tags, unreadable,
 )
 
 new = object.__new__
 
+_ic = Struct(">iB")
+_ihc = Struct(">ihB")
 _pack_b = Struct(">b").pack
-_pack_bc = Struct(">bB").pack
 _pack_hih = Struct(">hih").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
@@ -44,8 +39,6 @@ _pack_ix = Struct(">ix").pack
 _unpack_b = Struct(">b").unpack_from
 _unpack_bc = Struct(">bB").unpack_from
 _unpack_h = Struct(">h").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
 
 
 class FindCoordinatorRequest(Message):
@@ -184,87 +177,30 @@ def _decode_find_coordinator_request_v4(data: Buffer, at: int, end: int, count_m
 
 
 def _encode_find_coordinator_request_v6(o: FindCoordinatorRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.coordinator_keys
-    n = len(v) + 1
-    out += _pack_bc(o.key_type, n) if n < 128 else _pack_b(o.key_type) + encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
+    out += _pack_b(o.key_type)
+    put_compact_array(o.coordinator_keys, out, put_compact_strings)
     out.append(0)
     return out
 
 
-def _decode_coordinator_list_v6(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[Coordinator], int]:
-    if not 0 <= count <= count_max or count * 14 > end - at:
-        raise bad_count("Coordinator", at, count, count_max, end - at)
-    items: list[Coordinator] = []
-    try:
-        for _ in range(count):
-            o = new(Coordinator)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.key = buf[at:stop].decode()
-            at = stop
-            o.node_id, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.port, o.error_code, n = _unpack_ihc(buf, at)
-            at += 7
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_coordinator_v6(o: Coordinator, r: MessageReader) -> None:
+    o.key = r.compact_string()
+    o.node_id, n = r.fixed(_ic)
+    o.host = r.compact_string(n)
+    o.port, o.error_code, n = r.fixed(_ihc)
+    o.error_message = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_find_coordinator_response_v6(data: Buffer, at: int, end: int, count_max: int) -> tuple[FindCoordinatorResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(FindCoordinatorResponse)
-    try:
-        o.error_code = 0
-        o.error_message = None
-        o.node_id = 0
-        o.host = ""
-        o.port = 0
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.coordinators = []
-        else:
-            o.coordinators, at = _decode_coordinator_list_v6(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_find_coordinator_response_v6(o: FindCoordinatorResponse, r: MessageReader) -> None:
+    o.error_code = 0
+    o.error_message = None
+    o.node_id = 0
+    o.host = ""
+    o.port = 0
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.coordinators = r.compact_array(Coordinator, _read_coordinator_v6, 14, n)
+    r.tags()
 
 
 def _encode_find_coordinator_response_v0(o: FindCoordinatorResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
@@ -366,7 +302,7 @@ ENCODE_REQUEST: dict[int, Encode[FindCoordinatorRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[FindCoordinatorResponse]] = {
-    6: _decode_find_coordinator_response_v6,
+    6: decoder(FindCoordinatorResponse, _read_find_coordinator_response_v6),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[FindCoordinatorResponse]] = {
@@ -377,4 +313,10 @@ ENCODE_RESPONSE: dict[int, Encode[FindCoordinatorResponse]] = {
     4: _encode_find_coordinator_response_v4,
     5: _encode_find_coordinator_response_v4,
     6: _encode_find_coordinator_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    4: (Array("coordinators", _encode_coordinator_list_v4),),
+    5: (Array("coordinators", _encode_coordinator_list_v4),),
+    6: (Array("coordinators", _encode_coordinator_list_v4),),
 }

@@ -10,17 +10,9 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_length,
-    decode_string_length,
-    skip_tags,
+    Buffer, Decode, Encode, Message, UNREADABLE, bad_length, decode_string_length, skip_tags,
     unreadable,
 )
 
@@ -163,19 +155,16 @@ def _decode_heartbeat_request_v4(data: Buffer, at: int, end: int, count_max: int
 
 
 def _encode_heartbeat_response_v0(o: HeartbeatResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     out += _pack_h(o.error_code)
     return out
 
 
 def _encode_heartbeat_response_v1(o: HeartbeatResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     out += _pack_ih(o.throttle_time_ms, o.error_code)
     return out
 
 
 def _encode_heartbeat_response_v4(o: HeartbeatResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     out += _pack_ihx(o.throttle_time_ms, o.error_code)
     return out
 

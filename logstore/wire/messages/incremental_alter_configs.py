@@ -10,44 +10,28 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_string, put_compact_string,
+    put_nullable_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_bc = Struct(">bB")
+_bh = Struct(">bh")
+_hc = Struct(">hB")
+_ic = Struct(">iB")
+_o = Struct(">?")
+_oc = Struct(">?B")
 _pack_b = Struct(">b").pack
-_pack_bc = Struct(">bB").pack
-_pack_bh = Struct(">bh").pack
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
-_pack_hh = Struct(">hh").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
 _pack_ox = Struct(">?x").pack
-_unpack_bc = Struct(">bB").unpack_from
-_unpack_bh = Struct(">bh").unpack_from
-_unpack_h = Struct(">h").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_o = Struct(">?").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
 
 
 class AlterableConfig(Message):
@@ -118,344 +102,112 @@ class IncrementalAlterConfigsResponse(Message):
         self.responses: list[AlterConfigsResourceResponse] = [] if responses is None else responses
 
 
-def _decode_alterable_config_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("AlterableConfig", at, count, count_max, end - at)
-    items: list[AlterableConfig] = []
-    try:
-        for _ in range(count):
-            o = new(AlterableConfig)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.config_operation, n = _unpack_bh(buf, at)
-            at += 3
-            if n == -1:
-                o.value = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alterable_config_v0(o: AlterableConfig, r: MessageReader) -> None:
+    o.name = r.string()
+    o.config_operation, n = r.fixed(_bh)
+    o.value = r.nullable_string(n)
 
 
-def _decode_alter_configs_resource_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("AlterConfigsResource", at, count, count_max, end - at)
-    items: list[AlterConfigsResource] = []
-    try:
-        for _ in range(count):
-            o = new(AlterConfigsResource)
-            o.resource_type, n = _unpack_bh(buf, at)
-            at += 3
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.configs = []
-            else:
-                o.configs, at = _decode_alterable_config_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_configs_resource_v0(o: AlterConfigsResource, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bh)
+    o.resource_name = r.string(n)
+    o.configs = r.array(AlterableConfig, _read_alterable_config_v0, 5)
 
 
-def _decode_incremental_alter_configs_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[IncrementalAlterConfigsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(IncrementalAlterConfigsRequest)
-    try:
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.resources = []
-        else:
-            o.resources, at = _decode_alter_configs_resource_list_v0(buf, at, end, count_max, n)
-        o.validate_only, = _unpack_o(buf, at)
-        at += 1
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_incremental_alter_configs_request_v0(o: IncrementalAlterConfigsRequest, r: MessageReader) -> None:
+    o.resources = r.array(AlterConfigsResource, _read_alter_configs_resource_v0, 7)
+    o.validate_only, = r.fixed(_o)
 
 
-def _decode_alterable_config_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterableConfig], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("AlterableConfig", at, count, count_max, end - at)
-    items: list[AlterableConfig] = []
-    try:
-        for _ in range(count):
-            o = new(AlterableConfig)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            o.config_operation, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.value = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.value = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alterable_config_v1(o: AlterableConfig, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.config_operation, n = r.fixed(_bc)
+    o.value = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_alter_configs_resource_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterConfigsResource], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("AlterConfigsResource", at, count, count_max, end - at)
-    items: list[AlterConfigsResource] = []
-    try:
-        for _ in range(count):
-            o = new(AlterConfigsResource)
-            o.resource_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.configs = []
-            else:
-                o.configs, at = _decode_alterable_config_list_v1(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_configs_resource_v1(o: AlterConfigsResource, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    o.configs = r.compact_array(AlterableConfig, _read_alterable_config_v1, 4)
+    r.tags()
 
 
-def _decode_incremental_alter_configs_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[IncrementalAlterConfigsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(IncrementalAlterConfigsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.resources = []
-        else:
-            o.resources, at = _decode_alter_configs_resource_list_v1(buf, at, end, count_max, n - 1)
-        o.validate_only, n = _unpack_oc(buf, at)
-        at += 2
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_incremental_alter_configs_request_v1(o: IncrementalAlterConfigsRequest, r: MessageReader) -> None:
+    o.resources = r.compact_array(AlterConfigsResource, _read_alter_configs_resource_v1, 4)
+    o.validate_only, n = r.fixed(_oc)
+    r.tags(n)
 
 
 def _encode_alterable_config_list_v1(items: list[AlterableConfig], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.value
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_bc(o.config_operation, n) if n < 128 else _pack_b(o.config_operation) + encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.name, out)
+        out += _pack_b(o.config_operation)
+        put_compact_nullable_string(o.value, out)
         out.append(0)
 
 
 def _encode_alter_configs_resource_list_v1(items: list[AlterConfigsResource], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_bc(o.resource_type, n) if n < 128 else _pack_b(o.resource_type) + encode_string_length(n)
-        out += v
-        v = o.configs
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_alterable_config_list_v1(v, out)
+        out += _pack_b(o.resource_type)
+        put_compact_string(o.resource_name, out)
+        put_compact_array(o.configs, out, _encode_alterable_config_list_v1)
         out.append(0)
 
 
 def _encode_incremental_alter_configs_request_v1(o: IncrementalAlterConfigsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.resources
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_alter_configs_resource_list_v1(v, out)
+    put_compact_array(o.resources, out, _encode_alter_configs_resource_list_v1)
     out += _pack_ox(o.validate_only)
     return out
 
 
-def _decode_alter_configs_resource_response_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[AlterConfigsResourceResponse], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("AlterConfigsResourceResponse", at, count, count_max, end - at)
-    items: list[AlterConfigsResourceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(AlterConfigsResourceResponse)
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            o.resource_type, n = _unpack_bc(buf, at)
-            at += 2
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.resource_name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_alter_configs_resource_response_v1(o: AlterConfigsResourceResponse, r: MessageReader) -> None:
+    o.error_code, n = r.fixed(_hc)
+    o.error_message = r.compact_nullable_string(n)
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    r.tags()
 
 
-def _decode_incremental_alter_configs_response_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[IncrementalAlterConfigsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(IncrementalAlterConfigsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_alter_configs_resource_response_list_v1(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_incremental_alter_configs_response_v1(o: IncrementalAlterConfigsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.responses = r.compact_array(AlterConfigsResourceResponse, _read_alter_configs_resource_response_v1, 6, n)
+    r.tags()
 
 
 def _encode_alter_configs_resource_response_list_v0(items: list[AlterConfigsResourceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_hh(o.error_code, n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v)
-        out += _pack_bh(o.resource_type, n)
-        out += v
+        out += _pack_h(o.error_code)
+        put_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_string(o.resource_name, out)
 
 
 def _encode_incremental_alter_configs_response_v0(o: IncrementalAlterConfigsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_alter_configs_resource_response_list_v0(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.responses, out, _encode_alter_configs_resource_response_list_v0)
     return out
 
 
 def _encode_alter_configs_resource_response_list_v1(items: list[AlterConfigsResourceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_bc(o.resource_type, n) if n < 128 else _pack_b(o.resource_type) + encode_string_length(n)
-        out += v
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
+        out += _pack_b(o.resource_type)
+        put_compact_string(o.resource_name, out)
         out.append(0)
 
 
 def _encode_incremental_alter_configs_response_v1(o: IncrementalAlterConfigsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.responses
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_alter_configs_resource_response_list_v1(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.responses, out, _encode_alter_configs_resource_response_list_v1)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[IncrementalAlterConfigsRequest]] = {
-    0: _decode_incremental_alter_configs_request_v0,
-    1: _decode_incremental_alter_configs_request_v1,
+    0: decoder(IncrementalAlterConfigsRequest, _read_incremental_alter_configs_request_v0),
+    1: decoder(IncrementalAlterConfigsRequest, _read_incremental_alter_configs_request_v1),
 }
 
 ENCODE_REQUEST: dict[int, Encode[IncrementalAlterConfigsRequest]] = {
@@ -463,10 +215,15 @@ ENCODE_REQUEST: dict[int, Encode[IncrementalAlterConfigsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[IncrementalAlterConfigsResponse]] = {
-    1: _decode_incremental_alter_configs_response_v1,
+    1: decoder(IncrementalAlterConfigsResponse, _read_incremental_alter_configs_response_v1),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[IncrementalAlterConfigsResponse]] = {
     0: _encode_incremental_alter_configs_response_v0,
     1: _encode_incremental_alter_configs_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("responses", _encode_alter_configs_resource_response_list_v0),),
+    1: (Array("responses", _encode_alter_configs_resource_response_list_v1),),
 }

@@ -10,31 +10,24 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_nullable_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_length,
-    decode_string_length,
-    encode_string_length,
-    skip_tags,
-    unreadable,
+    Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_i = Struct(">i")
+_ic = Struct(">iB")
+_ihqhc = Struct(">ihqhB")
+_iqhc = Struct(">iqhB")
 _pack_ihqh = Struct(">ihqh").pack
 _pack_ihqhx = Struct(">ihqhx").pack
 _pack_iqhx = Struct(">iqhx").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ihqhc = Struct(">ihqhB").unpack_from
-_unpack_iqhc = Struct(">iqhB").unpack_from
 
 
 class InitProducerIdRequest(Message):
@@ -69,129 +62,55 @@ class InitProducerIdResponse(Message):
         self.producer_epoch: int = producer_epoch
 
 
-def _decode_init_producer_id_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[InitProducerIdRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(InitProducerIdRequest)
-    try:
-        o.producer_id = -1
-        o.producer_epoch = -1
-        n, = _unpack_h(buf, at)
-        at += 2
-        if n == -1:
-            o.transactional_id = None
-        else:
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.transactional_id = buf[at:stop].decode()
-            at = stop
-        o.transaction_timeout_ms, = _unpack_i(buf, at)
-        at += 4
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_init_producer_id_request_v0(o: InitProducerIdRequest, r: MessageReader) -> None:
+    o.producer_id = -1
+    o.producer_epoch = -1
+    o.transactional_id = r.nullable_string()
+    o.transaction_timeout_ms, = r.fixed(_i)
 
 
-def _decode_init_producer_id_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[InitProducerIdRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(InitProducerIdRequest)
-    try:
-        o.producer_id = -1
-        o.producer_epoch = -1
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.transactional_id = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.transactional_id = buf[at:stop].decode()
-            at = stop
-        o.transaction_timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_init_producer_id_request_v2(o: InitProducerIdRequest, r: MessageReader) -> None:
+    o.producer_id = -1
+    o.producer_epoch = -1
+    o.transactional_id = r.compact_nullable_string()
+    o.transaction_timeout_ms, n = r.fixed(_ic)
+    r.tags(n)
 
 
-def _decode_init_producer_id_request_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[InitProducerIdRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(InitProducerIdRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.transactional_id = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.transactional_id = buf[at:stop].decode()
-            at = stop
-        o.transaction_timeout_ms, o.producer_id, o.producer_epoch, n = _unpack_iqhc(buf, at)
-        at += 15
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_init_producer_id_request_v3(o: InitProducerIdRequest, r: MessageReader) -> None:
+    o.transactional_id = r.compact_nullable_string()
+    o.transaction_timeout_ms, o.producer_id, o.producer_epoch, n = r.fixed(_iqhc)
+    r.tags(n)
 
 
 def _encode_init_producer_id_request_v5(o: InitProducerIdRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.transactional_id
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    if v:
-        out += v
+    put_compact_nullable_string(o.transactional_id, out)
     out += _pack_iqhx(o.transaction_timeout_ms, o.producer_id, o.producer_epoch)
     return out
 
 
-def _decode_init_producer_id_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[InitProducerIdResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(InitProducerIdResponse)
-    try:
-        o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, n = _unpack_ihqhc(buf, at)
-        at += 17
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_init_producer_id_response_v5(o: InitProducerIdResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, n = r.fixed(_ihqhc)
+    r.tags(n)
 
 
 def _encode_init_producer_id_response_v0(o: InitProducerIdResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     out += _pack_ihqh(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch)
     return out
 
 
 def _encode_init_producer_id_response_v2(o: InitProducerIdResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     out += _pack_ihqhx(o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[InitProducerIdRequest]] = {
-    0: _decode_init_producer_id_request_v0,
-    1: _decode_init_producer_id_request_v0,
-    2: _decode_init_producer_id_request_v2,
-    3: _decode_init_producer_id_request_v3,
-    4: _decode_init_producer_id_request_v3,
-    5: _decode_init_producer_id_request_v3,
+    0: decoder(InitProducerIdRequest, _read_init_producer_id_request_v0),
+    1: decoder(InitProducerIdRequest, _read_init_producer_id_request_v0),
+    2: decoder(InitProducerIdRequest, _read_init_producer_id_request_v2),
+    3: decoder(InitProducerIdRequest, _read_init_producer_id_request_v3),
+    4: decoder(InitProducerIdRequest, _read_init_producer_id_request_v3),
+    5: decoder(InitProducerIdRequest, _read_init_producer_id_request_v3),
 }
 
 ENCODE_REQUEST: dict[int, Encode[InitProducerIdRequest]] = {
@@ -199,7 +118,7 @@ ENCODE_REQUEST: dict[int, Encode[InitProducerIdRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[InitProducerIdResponse]] = {
-    5: _decode_init_producer_id_response_v5,
+    5: decoder(InitProducerIdResponse, _read_init_producer_id_response_v5),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[InitProducerIdResponse]] = {

@@ -13,19 +13,8 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, bad_count, bad_length, decode_string_length,
+    decode_varint, encode_string_length, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
@@ -737,4 +726,17 @@ ENCODE_RESPONSE: dict[int, Encode[JoinGroupResponse]] = {
     7: _encode_join_group_response_v7,
     8: _encode_join_group_response_v7,
     9: _encode_join_group_response_v9,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("members", _encode_join_group_response_member_list_v0),),
+    1: (Array("members", _encode_join_group_response_member_list_v0),),
+    2: (Array("members", _encode_join_group_response_member_list_v0),),
+    3: (Array("members", _encode_join_group_response_member_list_v0),),
+    4: (Array("members", _encode_join_group_response_member_list_v0),),
+    5: (Array("members", _encode_join_group_response_member_list_v5),),
+    6: (Array("members", _encode_join_group_response_member_list_v6),),
+    7: (Array("members", _encode_join_group_response_member_list_v6),),
+    8: (Array("members", _encode_join_group_response_member_list_v6),),
+    9: (Array("members", _encode_join_group_response_member_list_v6),),
 }

@@ -10,33 +10,21 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
-from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
 )
-
-new = object.__new__
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_nullable_string, put_compact_string,
+    put_nullable_string, put_string,
+)
+from logstore.wire.primitives import (
+    Array, Buffer, Decode, Encode, Message,
+)
 
 _pack_h = Struct(">h").pack
 _pack_hx = Struct(">hx").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_pack_ihi = Struct(">ihi").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
 
 
 class MemberIdentity(Message):
@@ -95,317 +83,96 @@ class LeaveGroupResponse(Message):
         self.members: list[MemberResponse] = [] if members is None else members
 
 
-def _decode_leave_group_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[LeaveGroupRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(LeaveGroupRequest)
-    try:
-        o.members = []
-        n, = _unpack_h(buf, at)
-        at += 2
-        stop = at + n
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.group_id = buf[at:stop].decode()
-        at = stop
-        n, = _unpack_h(buf, at)
-        at += 2
-        stop = at + n
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.member_id = buf[at:stop].decode()
-        at = stop
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_leave_group_request_v0(o: LeaveGroupRequest, r: MessageReader) -> None:
+    o.members = []
+    o.group_id = r.string()
+    o.member_id = r.string()
 
 
-def _decode_member_identity_list_v3(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MemberIdentity], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("MemberIdentity", at, count, count_max, end - at)
-    items: list[MemberIdentity] = []
-    try:
-        for _ in range(count):
-            o = new(MemberIdentity)
-            o.reason = None
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_id = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_h(buf, at)
-            at += 2
-            if n == -1:
-                o.group_instance_id = None
-            else:
-                stop = at + n
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.group_instance_id = buf[at:stop].decode()
-                at = stop
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_member_identity_v3(o: MemberIdentity, r: MessageReader) -> None:
+    o.reason = None
+    o.member_id = r.string()
+    o.group_instance_id = r.nullable_string()
 
 
-def _decode_leave_group_request_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[LeaveGroupRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(LeaveGroupRequest)
-    try:
-        o.member_id = ""
-        n, = _unpack_h(buf, at)
-        at += 2
-        stop = at + n
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.group_id = buf[at:stop].decode()
-        at = stop
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.members = []
-        else:
-            o.members, at = _decode_member_identity_list_v3(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_leave_group_request_v3(o: LeaveGroupRequest, r: MessageReader) -> None:
+    o.member_id = ""
+    o.group_id = r.string()
+    o.members = r.array(MemberIdentity, _read_member_identity_v3, 4)
 
 
-def _decode_member_identity_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MemberIdentity], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("MemberIdentity", at, count, count_max, end - at)
-    items: list[MemberIdentity] = []
-    try:
-        for _ in range(count):
-            o = new(MemberIdentity)
-            o.reason = None
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.group_instance_id = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.group_instance_id = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_member_identity_v4(o: MemberIdentity, r: MessageReader) -> None:
+    o.reason = None
+    o.member_id = r.compact_string()
+    o.group_instance_id = r.compact_nullable_string()
+    r.tags()
 
 
-def _decode_leave_group_request_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[LeaveGroupRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(LeaveGroupRequest)
-    try:
-        o.member_id = ""
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.group_id = buf[at:stop].decode()
-        at = stop
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.members = []
-        else:
-            o.members, at = _decode_member_identity_list_v4(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_leave_group_request_v4(o: LeaveGroupRequest, r: MessageReader) -> None:
+    o.member_id = ""
+    o.group_id = r.compact_string()
+    o.members = r.compact_array(MemberIdentity, _read_member_identity_v4, 3)
+    r.tags()
 
 
-def _decode_member_identity_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MemberIdentity], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("MemberIdentity", at, count, count_max, end - at)
-    items: list[MemberIdentity] = []
-    try:
-        for _ in range(count):
-            o = new(MemberIdentity)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.member_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.group_instance_id = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.group_instance_id = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.reason = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.reason = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_member_identity_v5(o: MemberIdentity, r: MessageReader) -> None:
+    o.member_id = r.compact_string()
+    o.group_instance_id = r.compact_nullable_string()
+    o.reason = r.compact_nullable_string()
+    r.tags()
 
 
-def _decode_leave_group_request_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[LeaveGroupRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(LeaveGroupRequest)
-    try:
-        o.member_id = ""
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        stop = at + n - 1
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.group_id = buf[at:stop].decode()
-        at = stop
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.members = []
-        else:
-            o.members, at = _decode_member_identity_list_v5(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_leave_group_request_v5(o: LeaveGroupRequest, r: MessageReader) -> None:
+    o.member_id = ""
+    o.group_id = r.compact_string()
+    o.members = r.compact_array(MemberIdentity, _read_member_identity_v5, 4)
+    r.tags()
 
 
 def _encode_leave_group_response_v0(o: LeaveGroupResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     out += _pack_h(o.error_code)
     return out
 
 
 def _encode_leave_group_response_v1(o: LeaveGroupResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
     out += _pack_ih(o.throttle_time_ms, o.error_code)
     return out
 
 
 def _encode_member_response_list_v3(items: list[MemberResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.member_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.group_instance_id
-        if v is not None:
-            v = v.encode()
-        n = -1 if v is None else len(v)
-        out += _pack_h(n)
-        if v:
-            out += v
+        put_string(o.member_id, out)
+        put_nullable_string(o.group_instance_id, out)
         out += _pack_h(o.error_code)
 
 
 def _encode_leave_group_response_v3(o: LeaveGroupResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.members
-    n = len(v)
-    out += _pack_ihi(o.throttle_time_ms, o.error_code, n)
-    if v:
-        _encode_member_response_list_v3(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_array(o.members, out, _encode_member_response_list_v3)
     return out
 
 
 def _encode_member_response_list_v4(items: list[MemberResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.member_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.group_instance_id
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.member_id, out)
+        put_compact_nullable_string(o.group_instance_id, out)
         out += _pack_hx(o.error_code)
 
 
 def _encode_leave_group_response_v4(o: LeaveGroupResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.members
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_member_response_list_v4(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.members, out, _encode_member_response_list_v4)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[LeaveGroupRequest]] = {
-    0: _decode_leave_group_request_v0,
-    1: _decode_leave_group_request_v0,
-    2: _decode_leave_group_request_v0,
-    3: _decode_leave_group_request_v3,
-    4: _decode_leave_group_request_v4,
-    5: _decode_leave_group_request_v5,
+    0: decoder(LeaveGroupRequest, _read_leave_group_request_v0),
+    1: decoder(LeaveGroupRequest, _read_leave_group_request_v0),
+    2: decoder(LeaveGroupRequest, _read_leave_group_request_v0),
+    3: decoder(LeaveGroupRequest, _read_leave_group_request_v3),
+    4: decoder(LeaveGroupRequest, _read_leave_group_request_v4),
+    5: decoder(LeaveGroupRequest, _read_leave_group_request_v5),
 }
 
 ENCODE_REQUEST: dict[int, Encode[LeaveGroupRequest]] = {
@@ -421,4 +188,10 @@ ENCODE_RESPONSE: dict[int, Encode[LeaveGroupResponse]] = {
     3: _encode_leave_group_response_v3,
     4: _encode_leave_group_response_v4,
     5: _encode_leave_group_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    3: (Array("members", _encode_member_response_list_v3),),
+    4: (Array("members", _encode_member_response_list_v4),),
+    5: (Array("members", _encode_member_response_list_v4),),
 }

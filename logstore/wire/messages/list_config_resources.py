@@ -10,28 +10,20 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
-from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    decode_fixed_array,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
 )
-
-new = object.__new__
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_string,
+)
+from logstore.wire.primitives import (
+    Array, Buffer, Decode, Encode, Message,
+)
 
 _FIXED_B = Struct(">b")
 _pack_bx = Struct(">bx").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
 
 
 class ListConfigResourcesRequest(Message):
@@ -70,91 +62,45 @@ class ListConfigResourcesResponse(Message):
         self.config_resources: list[ConfigResource] = [] if config_resources is None else config_resources
 
 
-def _decode_list_config_resources_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListConfigResourcesRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListConfigResourcesRequest)
-    try:
-        o.resource_types = []
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_config_resources_request_v0(o: ListConfigResourcesRequest, r: MessageReader) -> None:
+    o.resource_types = []
+    r.tags()
 
 
-def _decode_list_config_resources_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListConfigResourcesRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListConfigResourcesRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.resource_types, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_B)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_config_resources_request_v1(o: ListConfigResourcesRequest, r: MessageReader) -> None:
+    o.resource_types = r.compact_numbers(_FIXED_B)
+    r.tags()
 
 
 def _encode_config_resource_list_v0(items: list[ConfigResource], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.resource_name, out)
         out.append(0)
 
 
 def _encode_list_config_resources_response_v0(o: ListConfigResourcesResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.config_resources
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_config_resource_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.config_resources, out, _encode_config_resource_list_v0)
     out.append(0)
     return out
 
 
 def _encode_config_resource_list_v1(items: list[ConfigResource], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.resource_name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.resource_name, out)
         out += _pack_bx(o.resource_type)
 
 
 def _encode_list_config_resources_response_v1(o: ListConfigResourcesResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.config_resources
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_config_resource_list_v1(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.config_resources, out, _encode_config_resource_list_v1)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[ListConfigResourcesRequest]] = {
-    0: _decode_list_config_resources_request_v0,
-    1: _decode_list_config_resources_request_v1,
+    0: decoder(ListConfigResourcesRequest, _read_list_config_resources_request_v0),
+    1: decoder(ListConfigResourcesRequest, _read_list_config_resources_request_v1),
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListConfigResourcesRequest]] = {
@@ -166,4 +112,9 @@ DECODE_RESPONSE: dict[int, Decode[ListConfigResourcesResponse]] = {
 ENCODE_RESPONSE: dict[int, Encode[ListConfigResourcesResponse]] = {
     0: _encode_list_config_resources_response_v0,
     1: _encode_list_config_resources_response_v1,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("config_resources", _encode_config_resource_list_v0),),
+    1: (Array("config_resources", _encode_config_resource_list_v1),),
 }

@@ -10,34 +10,20 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_compact_string_array,
-    decode_string_length,
-    decode_varint,
-    encode_compact_string_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, put_compact_strings,
 )
 
-new = object.__new__
-
+_ihc = Struct(">ihB")
 _pack_h = Struct(">h").pack
-_pack_hi = Struct(">hi").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_pack_ihi = Struct(">ihi").pack
-_unpack_ihc = Struct(">ihB").unpack_from
 
 
 class ListGroupsRequest(Message):
@@ -82,335 +68,120 @@ class ListGroupsResponse(Message):
         self.groups: list[ListedGroup] = [] if groups is None else groups
 
 
-def _decode_list_groups_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsRequest)
-    try:
-        o.states_filter = []
-        o.types_filter = []
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_groups_request_v0(o: ListGroupsRequest, r: MessageReader) -> None:
+    o.states_filter = []
+    o.types_filter = []
 
 
-def _decode_list_groups_request_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsRequest)
-    try:
-        o.states_filter = []
-        o.types_filter = []
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_groups_request_v3(o: ListGroupsRequest, r: MessageReader) -> None:
+    o.states_filter = []
+    o.types_filter = []
+    r.tags()
 
 
-def _decode_list_groups_request_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsRequest)
-    try:
-        o.types_filter = []
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.states_filter, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_groups_request_v4(o: ListGroupsRequest, r: MessageReader) -> None:
+    o.types_filter = []
+    o.states_filter = r.compact_strings()
+    r.tags()
 
 
-def _decode_list_groups_request_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.states_filter, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.types_filter, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_groups_request_v5(o: ListGroupsRequest, r: MessageReader) -> None:
+    o.states_filter = r.compact_strings()
+    o.types_filter = r.compact_strings()
+    r.tags()
 
 
 def _encode_list_groups_request_v5(o: ListGroupsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.states_filter
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
-    v = o.types_filter
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
+    put_compact_array(o.states_filter, out, put_compact_strings)
+    put_compact_array(o.types_filter, out, put_compact_strings)
     out.append(0)
     return out
 
 
-def _decode_listed_group_list_v5(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListedGroup], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("ListedGroup", at, count, count_max, end - at)
-    items: list[ListedGroup] = []
-    try:
-        for _ in range(count):
-            o = new(ListedGroup)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.protocol_type = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_state = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_type = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_listed_group_v5(o: ListedGroup, r: MessageReader) -> None:
+    o.group_id = r.compact_string()
+    o.protocol_type = r.compact_string()
+    o.group_state = r.compact_string()
+    o.group_type = r.compact_string()
+    r.tags()
 
 
-def _decode_list_groups_response_v5(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListGroupsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListGroupsResponse)
-    try:
-        o.throttle_time_ms, o.error_code, n = _unpack_ihc(buf, at)
-        at += 7
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.groups = []
-        else:
-            o.groups, at = _decode_listed_group_list_v5(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_groups_response_v5(o: ListGroupsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, o.error_code, n = r.fixed(_ihc)
+    o.groups = r.compact_array(ListedGroup, _read_listed_group_v5, 5, n)
+    r.tags()
 
 
 def _encode_listed_group_list_v0(items: list[ListedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
+        put_string(o.group_id, out)
+        put_string(o.protocol_type, out)
 
 
 def _encode_list_groups_response_v0(o: ListGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_hi(o.error_code, n)
-    if v:
-        _encode_listed_group_list_v0(v, out)
+    out += _pack_h(o.error_code)
+    put_array(o.groups, out, _encode_listed_group_list_v0)
     return out
 
 
 def _encode_list_groups_response_v1(o: ListGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v)
-    out += _pack_ihi(o.throttle_time_ms, o.error_code, n)
-    if v:
-        _encode_listed_group_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_array(o.groups, out, _encode_listed_group_list_v0)
     return out
 
 
 def _encode_listed_group_list_v3(items: list[ListedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.group_id, out)
+        put_compact_string(o.protocol_type, out)
         out.append(0)
 
 
 def _encode_list_groups_response_v3(o: ListGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_listed_group_list_v3(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.groups, out, _encode_listed_group_list_v3)
     out.append(0)
     return out
 
 
 def _encode_listed_group_list_v4(items: list[ListedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.group_state
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.group_id, out)
+        put_compact_string(o.protocol_type, out)
+        put_compact_string(o.group_state, out)
         out.append(0)
 
 
 def _encode_list_groups_response_v4(o: ListGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_listed_group_list_v4(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.groups, out, _encode_listed_group_list_v4)
     out.append(0)
     return out
 
 
 def _encode_listed_group_list_v5(items: list[ListedGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.protocol_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.group_state
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.group_type
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
+        put_compact_string(o.group_id, out)
+        put_compact_string(o.protocol_type, out)
+        put_compact_string(o.group_state, out)
+        put_compact_string(o.group_type, out)
         out.append(0)
 
 
 def _encode_list_groups_response_v5(o: ListGroupsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        _encode_listed_group_list_v5(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.groups, out, _encode_listed_group_list_v5)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[ListGroupsRequest]] = {
-    0: _decode_list_groups_request_v0,
-    1: _decode_list_groups_request_v0,
-    2: _decode_list_groups_request_v0,
-    3: _decode_list_groups_request_v3,
-    4: _decode_list_groups_request_v4,
-    5: _decode_list_groups_request_v5,
+    0: decoder(ListGroupsRequest, _read_list_groups_request_v0),
+    1: decoder(ListGroupsRequest, _read_list_groups_request_v0),
+    2: decoder(ListGroupsRequest, _read_list_groups_request_v0),
+    3: decoder(ListGroupsRequest, _read_list_groups_request_v3),
+    4: decoder(ListGroupsRequest, _read_list_groups_request_v4),
+    5: decoder(ListGroupsRequest, _read_list_groups_request_v5),
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListGroupsRequest]] = {
@@ -418,7 +189,7 @@ ENCODE_REQUEST: dict[int, Encode[ListGroupsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[ListGroupsResponse]] = {
-    5: _decode_list_groups_response_v5,
+    5: decoder(ListGroupsResponse, _read_list_groups_response_v5),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ListGroupsResponse]] = {
@@ -428,4 +199,13 @@ ENCODE_RESPONSE: dict[int, Encode[ListGroupsResponse]] = {
     3: _encode_list_groups_response_v3,
     4: _encode_list_groups_response_v4,
     5: _encode_list_groups_response_v5,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("groups", _encode_listed_group_list_v0),),
+    1: (Array("groups", _encode_listed_group_list_v0),),
+    2: (Array("groups", _encode_listed_group_list_v0),),
+    3: (Array("groups", _encode_listed_group_list_v3),),
+    4: (Array("groups", _encode_listed_group_list_v4),),
+    5: (Array("groups", _encode_listed_group_list_v5),),
 }

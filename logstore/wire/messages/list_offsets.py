@@ -12,28 +12,24 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, bad_count, bad_length, decode_string_length,
+    decode_varint, encode_string_length, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
 
+_ic = Struct(">iB")
+_ihqqic = Struct(">ihqqiB")
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_ib = Struct(">ib").pack
-_pack_ibc = Struct(">ibB").pack
 _pack_ic = Struct(">iB").pack
 _pack_ihqq = Struct(">ihqq").pack
 _pack_ihqqi = Struct(">ihqqi").pack
@@ -46,7 +42,6 @@ _unpack_i = Struct(">i").unpack_from
 _unpack_ibc = Struct(">ibB").unpack_from
 _unpack_ibi = Struct(">ibi").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ihqqic = Struct(">ihqqiB").unpack_from
 _unpack_ii = Struct(">ii").unpack_from
 _unpack_iiq = Struct(">iiq").unpack_from
 _unpack_iiqc = Struct(">iiqB").unpack_from
@@ -364,118 +359,42 @@ def _decode_list_offsets_request_v10(data: Buffer, at: int, end: int, count_max:
 
 
 def _encode_list_offsets_partition_list_v10(items: list[ListOffsetsPartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iiqx(o.partition_index, o.current_leader_epoch, o.timestamp)
 
 
 def _encode_list_offsets_topic_list_v10(items: list[ListOffsetsTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_list_offsets_partition_list_v10(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_list_offsets_partition_list_v10)
         out.append(0)
 
 
 def _encode_list_offsets_request_v10(o: ListOffsetsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ibc(o.replica_id, o.isolation_level, n) if n < 128 else _pack_ib(o.replica_id, o.isolation_level) + encode_varint(n)
-    if v:
-        _encode_list_offsets_topic_list_v10(v, out)
+    out += _pack_ib(o.replica_id, o.isolation_level)
+    put_compact_array(o.topics, out, _encode_list_offsets_topic_list_v10)
     out += _pack_ix(o.timeout_ms)
     return out
 
 
-def _decode_list_offsets_partition_response_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsPartitionResponse], int]:
-    if not 0 <= count <= count_max or count * 27 > end - at:
-        raise bad_count("ListOffsetsPartitionResponse", at, count, count_max, end - at)
-    items: list[ListOffsetsPartitionResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ListOffsetsPartitionResponse)
-            o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch, n = _unpack_ihqqic(buf, at)
-            at += 27
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_list_offsets_partition_response_v10(o: ListOffsetsPartitionResponse, r: MessageReader) -> None:
+    o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch, n = r.fixed(_ihqqic)
+    r.tags(n)
 
 
-def _decode_list_offsets_topic_response_list_v10(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListOffsetsTopicResponse], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("ListOffsetsTopicResponse", at, count, count_max, end - at)
-    items: list[ListOffsetsTopicResponse] = []
-    try:
-        for _ in range(count):
-            o = new(ListOffsetsTopicResponse)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_list_offsets_partition_response_list_v10(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_list_offsets_topic_response_v10(o: ListOffsetsTopicResponse, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.partitions = r.compact_array(ListOffsetsPartitionResponse, _read_list_offsets_partition_response_v10, 27)
+    r.tags()
 
 
-def _decode_list_offsets_response_v10(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListOffsetsResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListOffsetsResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_list_offsets_topic_response_list_v10(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_offsets_response_v10(o: ListOffsetsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.topics = r.compact_array(ListOffsetsTopicResponse, _read_list_offsets_topic_response_v10, 3, n)
+    r.tags()
 
 
 def _encode_list_offsets_partition_response_list_v1(items: list[ListOffsetsPartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqq(o.partition_index, o.error_code, o.timestamp, o.offset)
 
@@ -516,7 +435,6 @@ def _encode_list_offsets_response_v2(o: ListOffsetsResponse, out: bytearray, par
 
 
 def _encode_list_offsets_partition_response_list_v4(items: list[ListOffsetsPartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch)
 
@@ -547,7 +465,6 @@ def _encode_list_offsets_response_v4(o: ListOffsetsResponse, out: bytearray, par
 
 
 def _encode_list_offsets_partition_response_list_v6(items: list[ListOffsetsPartitionResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqqix(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch)
 
@@ -604,7 +521,7 @@ ENCODE_REQUEST: dict[int, Encode[ListOffsetsRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[ListOffsetsResponse]] = {
-    10: _decode_list_offsets_response_v10,
+    10: decoder(ListOffsetsResponse, _read_list_offsets_response_v10),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ListOffsetsResponse]] = {
@@ -619,4 +536,18 @@ ENCODE_RESPONSE: dict[int, Encode[ListOffsetsResponse]] = {
     9: _encode_list_offsets_response_v6,
     10: _encode_list_offsets_response_v6,
     11: _encode_list_offsets_response_v6,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("topics", _encode_list_offsets_topic_response_list_v1, (Array("partitions", _encode_list_offsets_partition_response_list_v1),)),),
+    2: (Array("topics", _encode_list_offsets_topic_response_list_v1, (Array("partitions", _encode_list_offsets_partition_response_list_v1),)),),
+    3: (Array("topics", _encode_list_offsets_topic_response_list_v1, (Array("partitions", _encode_list_offsets_partition_response_list_v1),)),),
+    4: (Array("topics", _encode_list_offsets_topic_response_list_v4, (Array("partitions", _encode_list_offsets_partition_response_list_v4),)),),
+    5: (Array("topics", _encode_list_offsets_topic_response_list_v4, (Array("partitions", _encode_list_offsets_partition_response_list_v4),)),),
+    6: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    7: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    8: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    9: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    10: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
+    11: (Array("topics", _encode_list_offsets_topic_response_list_v6, (Array("partitions", _encode_list_offsets_partition_response_list_v6),)),),
 }

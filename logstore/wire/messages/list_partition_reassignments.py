@@ -10,34 +10,22 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_compact_array, put_compact_nullable_string, put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
 _FIXED_I = Struct(">i")
+_ic = Struct(">iB")
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_unpack_ic = Struct(">iB").unpack_from
+_put_i = numbers(Struct(">i"))
 
 
 class ListPartitionReassignmentsTopics(Message):
@@ -108,133 +96,44 @@ class ListPartitionReassignmentsResponse(Message):
         self.topics: list[OngoingTopicReassignment] = [] if topics is None else topics
 
 
-def _decode_list_partition_reassignments_topics_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[ListPartitionReassignmentsTopics], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("ListPartitionReassignmentsTopics", at, count, count_max, end - at)
-    items: list[ListPartitionReassignmentsTopics] = []
-    try:
-        for _ in range(count):
-            o = new(ListPartitionReassignmentsTopics)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.partition_indexes, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_list_partition_reassignments_topics_v0(o: ListPartitionReassignmentsTopics, r: MessageReader) -> None:
+    o.name = r.compact_string()
+    o.partition_indexes = r.compact_numbers(_FIXED_I)
+    r.tags()
 
 
-def _decode_list_partition_reassignments_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListPartitionReassignmentsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListPartitionReassignmentsRequest)
-    try:
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 0:
-            o.topics = None
-        else:
-            if n == 1:
-                o.topics = []
-            else:
-                o.topics, at = _decode_list_partition_reassignments_topics_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_partition_reassignments_request_v0(o: ListPartitionReassignmentsRequest, r: MessageReader) -> None:
+    o.timeout_ms, n = r.fixed(_ic)
+    o.topics = r.compact_nullable_array(ListPartitionReassignmentsTopics, _read_list_partition_reassignments_topics_v0, 3, n)
+    r.tags()
 
 
 def _encode_ongoing_partition_reassignment_list_v0(items: list[OngoingPartitionReassignment], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.replicas
-        n = len(v) + 1
-        out += _pack_ic(o.partition_index, n) if n < 128 else _pack_i(o.partition_index) + encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        v = o.adding_replicas
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
-        v = o.removing_replicas
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        out += _pack_i(o.partition_index)
+        put_compact_array(o.replicas, out, _put_i)
+        put_compact_array(o.adding_replicas, out, _put_i)
+        put_compact_array(o.removing_replicas, out, _put_i)
         out.append(0)
 
 
 def _encode_ongoing_topic_reassignment_list_v0(items: list[OngoingTopicReassignment], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_ongoing_partition_reassignment_list_v0(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_ongoing_partition_reassignment_list_v0)
         out.append(0)
 
 
 def _encode_list_partition_reassignments_response_v0(o: ListPartitionReassignmentsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_ongoing_topic_reassignment_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_array(o.topics, out, _encode_ongoing_topic_reassignment_list_v0)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[ListPartitionReassignmentsRequest]] = {
-    0: _decode_list_partition_reassignments_request_v0,
+    0: decoder(ListPartitionReassignmentsRequest, _read_list_partition_reassignments_request_v0),
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListPartitionReassignmentsRequest]] = {
@@ -245,4 +144,8 @@ DECODE_RESPONSE: dict[int, Decode[ListPartitionReassignmentsResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[ListPartitionReassignmentsResponse]] = {
     0: _encode_list_partition_reassignments_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_ongoing_topic_reassignment_list_v0, (Array("partitions", _encode_ongoing_partition_reassignment_list_v0),)),),
 }

@@ -10,34 +10,21 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
-from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_length,
-    decode_compact_string_array,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_compact_string_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
 )
-
-new = object.__new__
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_string,
+)
+from logstore.wire.primitives import (
+    Array, Buffer, Decode, Encode, Message, put_compact_strings,
+)
 
 _FIXED_Q = Struct(">q")
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
 _pack_q = Struct(">q").pack
-_pack_qc = Struct(">qB").pack
-_unpack_qc = Struct(">qB").unpack_from
+_qc = Struct(">qB")
 
 
 class ListTransactionsRequest(Message):
@@ -86,132 +73,50 @@ class ListTransactionsResponse(Message):
         self.transaction_states: list[TransactionState] = [] if transaction_states is None else transaction_states
 
 
-def _decode_list_transactions_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListTransactionsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListTransactionsRequest)
-    try:
-        o.duration_filter = -1
-        o.transactional_id_pattern = None
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.state_filters, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.producer_id_filters, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_Q)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_transactions_request_v0(o: ListTransactionsRequest, r: MessageReader) -> None:
+    o.duration_filter = -1
+    o.transactional_id_pattern = None
+    o.state_filters = r.compact_strings()
+    o.producer_id_filters = r.compact_numbers(_FIXED_Q)
+    r.tags()
 
 
-def _decode_list_transactions_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListTransactionsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListTransactionsRequest)
-    try:
-        o.transactional_id_pattern = None
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.state_filters, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.producer_id_filters, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_Q)
-        o.duration_filter, n = _unpack_qc(buf, at)
-        at += 9
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_transactions_request_v1(o: ListTransactionsRequest, r: MessageReader) -> None:
+    o.transactional_id_pattern = None
+    o.state_filters = r.compact_strings()
+    o.producer_id_filters = r.compact_numbers(_FIXED_Q)
+    o.duration_filter, n = r.fixed(_qc)
+    r.tags(n)
 
 
-def _decode_list_transactions_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[ListTransactionsRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ListTransactionsRequest)
-    try:
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.state_filters, at = decode_compact_string_array(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        o.producer_id_filters, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_Q)
-        o.duration_filter, n = _unpack_qc(buf, at)
-        at += 9
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.transactional_id_pattern = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.transactional_id_pattern = buf[at:stop].decode()
-            at = stop
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_list_transactions_request_v2(o: ListTransactionsRequest, r: MessageReader) -> None:
+    o.state_filters = r.compact_strings()
+    o.producer_id_filters = r.compact_numbers(_FIXED_Q)
+    o.duration_filter, n = r.fixed(_qc)
+    o.transactional_id_pattern = r.compact_nullable_string(n)
+    r.tags()
 
 
 def _encode_transaction_state_list_v0(items: list[TransactionState], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.transactional_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.transaction_state
-        v = v.encode()
-        n = len(v) + 1
-        out += _pack_qc(o.producer_id, n) if n < 128 else _pack_q(o.producer_id) + encode_string_length(n)
-        out += v
+        put_compact_string(o.transactional_id, out)
+        out += _pack_q(o.producer_id)
+        put_compact_string(o.transaction_state, out)
         out.append(0)
 
 
 def _encode_list_transactions_response_v0(o: ListTransactionsResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.unknown_state_filters
-    n = len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_varint(n)
-    if v:
-        out += encode_compact_string_array(v)
-    v = o.transaction_states
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_transaction_state_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_array(o.unknown_state_filters, out, put_compact_strings)
+    put_compact_array(o.transaction_states, out, _encode_transaction_state_list_v0)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[ListTransactionsRequest]] = {
-    0: _decode_list_transactions_request_v0,
-    1: _decode_list_transactions_request_v1,
-    2: _decode_list_transactions_request_v2,
+    0: decoder(ListTransactionsRequest, _read_list_transactions_request_v0),
+    1: decoder(ListTransactionsRequest, _read_list_transactions_request_v1),
+    2: decoder(ListTransactionsRequest, _read_list_transactions_request_v2),
 }
 
 ENCODE_REQUEST: dict[int, Encode[ListTransactionsRequest]] = {
@@ -224,4 +129,10 @@ ENCODE_RESPONSE: dict[int, Encode[ListTransactionsResponse]] = {
     0: _encode_list_transactions_response_v0,
     1: _encode_list_transactions_response_v0,
     2: _encode_list_transactions_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("unknown_state_filters", put_compact_strings), Array("transaction_states", _encode_transaction_state_list_v0),),
+    1: (Array("unknown_state_filters", put_compact_strings), Array("transaction_states", _encode_transaction_state_list_v0),),
+    2: (Array("unknown_state_filters", put_compact_strings), Array("transaction_states", _encode_transaction_state_list_v0),),
 }

@@ -12,28 +12,24 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_nullable_array, put_compact_nullable_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, ZERO_UUID, bad_count, bad_length,
+    decode_string_length, decode_varint, encode_fixed_array, encode_string_length, encode_varint,
+    skip_tags, unreadable,
 )
 
 new = object.__new__
 
 _FIXED_I = Struct(">i")
+_hc = Struct(">hB")
+_hiiic = Struct(">hiiiB")
+_ic = Struct(">iB")
 _pack_h = Struct(">h").pack
 _pack_hc = Struct(">hB").pack
 _pack_hh = Struct(">hh").pack
@@ -51,20 +47,16 @@ _pack_oc = Struct(">?B").pack
 _pack_oi = Struct(">?i").pack
 _pack_oox = Struct(">??x").pack
 _pack_u = Struct(">16s").pack
-_pack_uc = Struct(">16sB").pack
 _pack_uo = Struct(">16s?").pack
 _pack_uoc = Struct(">16s?B").pack
 _unpack_h = Struct(">h").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
-_unpack_hiiic = Struct(">hiiiB").unpack_from
 _unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
 _unpack_o = Struct(">?").unpack_from
 _unpack_ooc = Struct(">??B").unpack_from
 _unpack_ooo = Struct(">???").unpack_from
 _unpack_oooc = Struct(">???B").unpack_from
 _unpack_uc = Struct(">16sB").unpack_from
-_unpack_uoc = Struct(">16s?B").unpack_from
+_uoc = Struct(">16s?B")
 
 
 class MetadataRequestTopic(Message):
@@ -407,179 +399,52 @@ def _decode_metadata_request_v11(data: Buffer, at: int, end: int, count_max: int
 
 
 def _encode_metadata_request_topic_list_v13(items: list[MetadataRequestTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_uc(o.topic_id, n) if n < 128 else _pack_u(o.topic_id) + encode_string_length(n)
-        if v:
-            out += v
+        out += _pack_u(o.topic_id)
+        put_compact_nullable_string(o.name, out)
         out.append(0)
 
 
 def _encode_metadata_request_v13(o: MetadataRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_metadata_request_topic_list_v13(v, out)
+    put_compact_nullable_array(o.topics, out, _encode_metadata_request_topic_list_v13)
     out += _pack_oox(o.allow_auto_topic_creation, o.include_topic_authorized_operations)
     return out
 
 
-def _decode_metadata_response_broker_list_v13(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseBroker], int]:
-    if not 0 <= count <= count_max or count * 11 > end - at:
-        raise bad_count("MetadataResponseBroker", at, count, count_max, end - at)
-    items: list[MetadataResponseBroker] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseBroker)
-            o.node_id, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.port, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.rack = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.rack = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_metadata_response_broker_v13(o: MetadataResponseBroker, r: MessageReader) -> None:
+    o.node_id, n = r.fixed(_ic)
+    o.host = r.compact_string(n)
+    o.port, n = r.fixed(_ic)
+    o.rack = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_metadata_response_partition_list_v13(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 18 > end - at:
-        raise bad_count("MetadataResponsePartition", at, count, count_max, end - at)
-    items: list[MetadataResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponsePartition)
-            o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n = _unpack_hiiic(buf, at)
-            at += 15
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.replica_nodes, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.isr_nodes, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            o.offline_replicas, at = decode_fixed_array(buf, at, end, count_max, n - 1, _FIXED_I)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_metadata_response_partition_v13(o: MetadataResponsePartition, r: MessageReader) -> None:
+    o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n = r.fixed(_hiiic)
+    o.replica_nodes = r.compact_numbers(_FIXED_I, n)
+    o.isr_nodes = r.compact_numbers(_FIXED_I)
+    o.offline_replicas = r.compact_numbers(_FIXED_I)
+    r.tags()
 
 
-def _decode_metadata_response_topic_list_v13(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[MetadataResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 26 > end - at:
-        raise bad_count("MetadataResponseTopic", at, count, count_max, end - at)
-    items: list[MetadataResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(MetadataResponseTopic)
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.name = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.name = buf[at:stop].decode()
-                at = stop
-            o.topic_id, o.is_internal, n = _unpack_uoc(buf, at)
-            at += 18
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_metadata_response_partition_list_v13(buf, at, end, count_max, n - 1)
-            o.topic_authorized_operations, n = _unpack_ic(buf, at)
-            at += 5
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_metadata_response_topic_v13(o: MetadataResponseTopic, r: MessageReader) -> None:
+    o.error_code, n = r.fixed(_hc)
+    o.name = r.compact_nullable_string(n)
+    o.topic_id, o.is_internal, n = r.fixed(_uoc)
+    o.partitions = r.compact_array(MetadataResponsePartition, _read_metadata_response_partition_v13, 18, n)
+    o.topic_authorized_operations, n = r.fixed(_ic)
+    r.tags(n)
 
 
-def _decode_metadata_response_v13(data: Buffer, at: int, end: int, count_max: int) -> tuple[MetadataResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(MetadataResponse)
-    try:
-        o.cluster_authorized_operations = -2147483648
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.brokers = []
-        else:
-            o.brokers, at = _decode_metadata_response_broker_list_v13(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_string_length(buf, at - 1)
-        if n == 0:
-            o.cluster_id = None
-        else:
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.cluster_id = buf[at:stop].decode()
-            at = stop
-        o.controller_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_metadata_response_topic_list_v13(buf, at, end, count_max, n - 1)
-        o.error_code, n = _unpack_hc(buf, at)
-        at += 3
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_metadata_response_v13(o: MetadataResponse, r: MessageReader) -> None:
+    o.cluster_authorized_operations = -2147483648
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.brokers = r.compact_array(MetadataResponseBroker, _read_metadata_response_broker_v13, 11, n)
+    o.cluster_id = r.compact_nullable_string()
+    o.controller_id, n = r.fixed(_ic)
+    o.topics = r.compact_array(MetadataResponseTopic, _read_metadata_response_topic_v13, 26, n)
+    o.error_code, n = r.fixed(_hc)
+    r.tags(n)
 
 
 def _encode_metadata_response_broker_list_v0(items: list[MetadataResponseBroker], out: bytearray) -> None:
@@ -1129,7 +994,7 @@ ENCODE_REQUEST: dict[int, Encode[MetadataRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[MetadataResponse]] = {
-    13: _decode_metadata_response_v13,
+    13: decoder(MetadataResponse, _read_metadata_response_v13),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[MetadataResponse]] = {
@@ -1147,4 +1012,21 @@ ENCODE_RESPONSE: dict[int, Encode[MetadataResponse]] = {
     11: _encode_metadata_response_v11,
     12: _encode_metadata_response_v12,
     13: _encode_metadata_response_v13,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("brokers", _encode_metadata_response_broker_list_v0), Array("topics", _encode_metadata_response_topic_list_v0, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    1: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    2: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    3: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    4: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v1, (Array("partitions", _encode_metadata_response_partition_list_v0),)),),
+    5: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v5, (Array("partitions", _encode_metadata_response_partition_list_v5),)),),
+    6: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v5, (Array("partitions", _encode_metadata_response_partition_list_v5),)),),
+    7: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v7, (Array("partitions", _encode_metadata_response_partition_list_v7),)),),
+    8: (Array("brokers", _encode_metadata_response_broker_list_v1), Array("topics", _encode_metadata_response_topic_list_v8, (Array("partitions", _encode_metadata_response_partition_list_v7),)),),
+    9: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v9, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    10: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v10, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    11: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v10, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    12: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v12, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
+    13: (Array("brokers", _encode_metadata_response_broker_list_v9), Array("topics", _encode_metadata_response_topic_list_v12, (Array("partitions", _encode_metadata_response_partition_list_v9),)),),
 }

@@ -12,25 +12,21 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_nullable_string, put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, ZERO_UUID, bad_count, bad_length,
+    decode_string_length, decode_varint, encode_string_length, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
 
+_ic = Struct(">iB")
+_ihc = Struct(">ihB")
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_ic = Struct(">iB").pack
@@ -38,14 +34,12 @@ _pack_ih = Struct(">ih").pack
 _pack_ihx = Struct(">ihx").pack
 _pack_ii = Struct(">ii").pack
 _pack_iqi = Struct(">iqi").pack
-_pack_iqic = Struct(">iqiB").pack
 _pack_u = Struct(">16s").pack
 _pack_uc = Struct(">16sB").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
 _unpack_ih = Struct(">ih").unpack_from
-_unpack_ihc = Struct(">ihB").unpack_from
 _unpack_iqh = Struct(">iqh").unpack_from
 _unpack_iqic = Struct(">iqiB").unpack_from
 _unpack_iqih = Struct(">iqih").unpack_from
@@ -569,152 +563,48 @@ def _decode_offset_commit_request_v10(data: Buffer, at: int, end: int, count_max
 
 
 def _encode_offset_commit_request_partition_list_v9(items: list[OffsetCommitRequestPartition], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.committed_metadata
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_iqic(o.partition_index, o.committed_offset, o.committed_leader_epoch, n) if n < 128 else _pack_iqi(o.partition_index, o.committed_offset, o.committed_leader_epoch) + encode_string_length(n)
-        if v:
-            out += v
+        out += _pack_iqi(o.partition_index, o.committed_offset, o.committed_leader_epoch)
+        put_compact_nullable_string(o.committed_metadata, out)
         out.append(0)
 
 
 def _encode_offset_commit_request_topic_list_v9(items: list[OffsetCommitRequestTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_offset_commit_request_partition_list_v9(v, out)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partitions, out, _encode_offset_commit_request_partition_list_v9)
         out.append(0)
 
 
 def _encode_offset_commit_request_v9(o: OffsetCommitRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.group_id
-    v = v.encode()
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    out += v
-    v = o.member_id
-    v = v.encode()
-    n = len(v) + 1
-    out += _pack_ic(o.generation_id_or_member_epoch, n) if n < 128 else _pack_i(o.generation_id_or_member_epoch) + encode_string_length(n)
-    out += v
-    v = o.group_instance_id
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_string_length(n)
-    if v:
-        out += v
-    v = o.topics
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_offset_commit_request_topic_list_v9(v, out)
+    put_compact_string(o.group_id, out)
+    out += _pack_i(o.generation_id_or_member_epoch)
+    put_compact_string(o.member_id, out)
+    put_compact_nullable_string(o.group_instance_id, out)
+    put_compact_array(o.topics, out, _encode_offset_commit_request_topic_list_v9)
     out.append(0)
     return out
 
 
-def _decode_offset_commit_response_partition_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponsePartition], int]:
-    if not 0 <= count <= count_max or count * 7 > end - at:
-        raise bad_count("OffsetCommitResponsePartition", at, count, count_max, end - at)
-    items: list[OffsetCommitResponsePartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetCommitResponsePartition)
-            o.partition_index, o.error_code, n = _unpack_ihc(buf, at)
-            at += 7
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_commit_response_partition_v9(o: OffsetCommitResponsePartition, r: MessageReader) -> None:
+    o.partition_index, o.error_code, n = r.fixed(_ihc)
+    r.tags(n)
 
 
-def _decode_offset_commit_response_topic_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetCommitResponseTopic], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("OffsetCommitResponseTopic", at, count, count_max, end - at)
-    items: list[OffsetCommitResponseTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetCommitResponseTopic)
-            o.topic_id = ZERO_UUID
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_commit_response_partition_list_v9(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_commit_response_topic_v9(o: OffsetCommitResponseTopic, r: MessageReader) -> None:
+    o.topic_id = ZERO_UUID
+    o.name = r.compact_string()
+    o.partitions = r.compact_array(OffsetCommitResponsePartition, _read_offset_commit_response_partition_v9, 7)
+    r.tags()
 
 
-def _decode_offset_commit_response_v9(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetCommitResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetCommitResponse)
-    try:
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_commit_response_topic_list_v9(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_offset_commit_response_v9(o: OffsetCommitResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.topics = r.compact_array(OffsetCommitResponseTopic, _read_offset_commit_response_topic_v9, 3, n)
+    r.tags()
 
 
 def _encode_offset_commit_response_partition_list_v2(items: list[OffsetCommitResponsePartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ih(o.partition_index, o.error_code)
 
@@ -755,7 +645,6 @@ def _encode_offset_commit_response_v3(o: OffsetCommitResponse, out: bytearray, p
 
 
 def _encode_offset_commit_response_partition_list_v8(items: list[OffsetCommitResponsePartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihx(o.partition_index, o.error_code)
 
@@ -832,7 +721,7 @@ ENCODE_REQUEST: dict[int, Encode[OffsetCommitRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[OffsetCommitResponse]] = {
-    9: _decode_offset_commit_response_v9,
+    9: decoder(OffsetCommitResponse, _read_offset_commit_response_v9),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetCommitResponse]] = {
@@ -845,4 +734,16 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetCommitResponse]] = {
     8: _encode_offset_commit_response_v8,
     9: _encode_offset_commit_response_v8,
     10: _encode_offset_commit_response_v10,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    2: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    3: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    4: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    5: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    6: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    7: (Array("topics", _encode_offset_commit_response_topic_list_v2, (Array("partitions", _encode_offset_commit_response_partition_list_v2),)),),
+    8: (Array("topics", _encode_offset_commit_response_topic_list_v8, (Array("partitions", _encode_offset_commit_response_partition_list_v8),)),),
+    9: (Array("topics", _encode_offset_commit_response_topic_list_v8, (Array("partitions", _encode_offset_commit_response_partition_list_v8),)),),
+    10: (Array("topics", _encode_offset_commit_response_topic_list_v10, (Array("partitions", _encode_offset_commit_response_partition_list_v8),)),),
 }

@@ -10,27 +10,20 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
-_pack_h = Struct(">h").pack
-_pack_hii = Struct(">hii").pack
-_pack_i = Struct(">i").pack
+_i = Struct(">i")
+_pack_hi = Struct(">hi").pack
 _pack_ih = Struct(">ih").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
 
 
 class OffsetDeleteRequestPartition(Message):
@@ -105,102 +98,39 @@ class OffsetDeleteResponse(Message):
         self.topics: list[OffsetDeleteResponseTopic] = [] if topics is None else topics
 
 
-def _decode_offset_delete_request_partition_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetDeleteRequestPartition], int]:
-    if not 0 <= count <= count_max or count * 4 > end - at:
-        raise bad_count("OffsetDeleteRequestPartition", at, count, count_max, end - at)
-    items: list[OffsetDeleteRequestPartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetDeleteRequestPartition)
-            o.partition_index, = _unpack_i(buf, at)
-            at += 4
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_delete_request_partition_v0(o: OffsetDeleteRequestPartition, r: MessageReader) -> None:
+    o.partition_index, = r.fixed(_i)
 
 
-def _decode_offset_delete_request_topic_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetDeleteRequestTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetDeleteRequestTopic", at, count, count_max, end - at)
-    items: list[OffsetDeleteRequestTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetDeleteRequestTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_delete_request_partition_list_v0(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_delete_request_topic_v0(o: OffsetDeleteRequestTopic, r: MessageReader) -> None:
+    o.name = r.string()
+    o.partitions = r.array(OffsetDeleteRequestPartition, _read_offset_delete_request_partition_v0, 4)
 
 
-def _decode_offset_delete_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetDeleteRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetDeleteRequest)
-    try:
-        n, = _unpack_h(buf, at)
-        at += 2
-        stop = at + n
-        if not at <= stop <= end:
-            raise bad_length(stop - at, end - at)
-        o.group_id = buf[at:stop].decode()
-        at = stop
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_delete_request_topic_list_v0(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_offset_delete_request_v0(o: OffsetDeleteRequest, r: MessageReader) -> None:
+    o.group_id = r.string()
+    o.topics = r.array(OffsetDeleteRequestTopic, _read_offset_delete_request_topic_v0, 6)
 
 
 def _encode_offset_delete_response_partition_list_v0(items: list[OffsetDeleteResponsePartition], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ih(o.partition_index, o.error_code)
 
 
 def _encode_offset_delete_response_topic_list_v0(items: list[OffsetDeleteResponseTopic], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_offset_delete_response_partition_list_v0(v, out)
+        put_string(o.name, out)
+        put_array(o.partitions, out, _encode_offset_delete_response_partition_list_v0)
 
 
 def _encode_offset_delete_response_v0(o: OffsetDeleteResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_hii(o.error_code, o.throttle_time_ms, n)
-    if v:
-        _encode_offset_delete_response_topic_list_v0(v, out)
+    out += _pack_hi(o.error_code, o.throttle_time_ms)
+    put_array(o.topics, out, _encode_offset_delete_response_topic_list_v0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[OffsetDeleteRequest]] = {
-    0: _decode_offset_delete_request_v0,
+    0: decoder(OffsetDeleteRequest, _read_offset_delete_request_v0),
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetDeleteRequest]] = {
@@ -211,4 +141,8 @@ DECODE_RESPONSE: dict[int, Decode[OffsetDeleteResponse]] = {
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetDeleteResponse]] = {
     0: _encode_offset_delete_response_v0,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("topics", _encode_offset_delete_response_topic_list_v0, (Array("partitions", _encode_offset_delete_response_partition_list_v0),)),),
 }

@@ -12,28 +12,25 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    numbers, put_compact_array, put_compact_nullable_array, put_compact_nullable_string,
+    put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_fixed_array,
-    decode_string_length,
-    decode_varint,
-    encode_fixed_array,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message, UNREADABLE, ZERO_UUID, bad_count, bad_length,
+    decode_fixed_array, decode_string_length, decode_varint, encode_string_length, encode_varint,
+    skip_tags, unreadable,
 )
 
 new = object.__new__
 
 _FIXED_I = Struct(">i")
+_hc = Struct(">hB")
+_ic = Struct(">iB")
+_iqic = Struct(">iqiB")
 _pack_h = Struct(">h").pack
 _pack_hx = Struct(">hx").pack
 _pack_i = Struct(">i").pack
@@ -46,11 +43,10 @@ _pack_iqih = Struct(">iqih").pack
 _pack_ox = Struct(">?x").pack
 _pack_u = Struct(">16s").pack
 _pack_uc = Struct(">16sB").pack
+_put_i = numbers(Struct(">i"))
 _unpack_h = Struct(">h").unpack_from
-_unpack_hc = Struct(">hB").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_iqic = Struct(">iqiB").unpack_from
 _unpack_oc = Struct(">?B").unpack_from
 _unpack_uc = Struct(">16sB").unpack_from
 
@@ -641,189 +637,54 @@ def _decode_offset_fetch_request_v10(data: Buffer, at: int, end: int, count_max:
 
 
 def _encode_offset_fetch_request_topics_list_v9(items: list[OffsetFetchRequestTopics], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.name
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partition_indexes
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            out += encode_fixed_array(v, _FIXED_I)
+        put_compact_string(o.name, out)
+        put_compact_array(o.partition_indexes, out, _put_i)
         out.append(0)
 
 
 def _encode_offset_fetch_request_group_list_v9(items: list[OffsetFetchRequestGroup], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.group_id
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.member_id
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        if v:
-            out += v
-        v = o.topics
-        n = 0 if v is None else len(v) + 1
-        out += _pack_ic(o.member_epoch, n) if n < 128 else _pack_i(o.member_epoch) + encode_varint(n)
-        if v:
-            _encode_offset_fetch_request_topics_list_v9(v, out)
+        put_compact_string(o.group_id, out)
+        put_compact_nullable_string(o.member_id, out)
+        out += _pack_i(o.member_epoch)
+        put_compact_nullable_array(o.topics, out, _encode_offset_fetch_request_topics_list_v9)
         out.append(0)
 
 
 def _encode_offset_fetch_request_v9(o: OffsetFetchRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.groups
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_offset_fetch_request_group_list_v9(v, out)
+    put_compact_array(o.groups, out, _encode_offset_fetch_request_group_list_v9)
     out += _pack_ox(o.require_stable)
     return out
 
 
-def _decode_offset_fetch_response_partitions_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponsePartitions], int]:
-    if not 0 <= count <= count_max or count * 20 > end - at:
-        raise bad_count("OffsetFetchResponsePartitions", at, count, count_max, end - at)
-    items: list[OffsetFetchResponsePartitions] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponsePartitions)
-            o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqic(buf, at)
-            at += 17
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.metadata = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.metadata = buf[at:stop].decode()
-                at = stop
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_fetch_response_partitions_v9(o: OffsetFetchResponsePartitions, r: MessageReader) -> None:
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = r.fixed(_iqic)
+    o.metadata = r.compact_nullable_string(n)
+    o.error_code, n = r.fixed(_hc)
+    r.tags(n)
 
 
-def _decode_offset_fetch_response_topics_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseTopics], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("OffsetFetchResponseTopics", at, count, count_max, end - at)
-    items: list[OffsetFetchResponseTopics] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponseTopics)
-            o.topic_id = ZERO_UUID
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_fetch_response_partitions_list_v9(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_fetch_response_topics_v9(o: OffsetFetchResponseTopics, r: MessageReader) -> None:
+    o.topic_id = ZERO_UUID
+    o.name = r.compact_string()
+    o.partitions = r.compact_array(OffsetFetchResponsePartitions, _read_offset_fetch_response_partitions_v9, 20)
+    r.tags()
 
 
-def _decode_offset_fetch_response_group_list_v9(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetFetchResponseGroup], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("OffsetFetchResponseGroup", at, count, count_max, end - at)
-    items: list[OffsetFetchResponseGroup] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetFetchResponseGroup)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.group_id = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.topics = []
-            else:
-                o.topics, at = _decode_offset_fetch_response_topics_list_v9(buf, at, end, count_max, n - 1)
-            o.error_code, n = _unpack_hc(buf, at)
-            at += 3
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_fetch_response_group_v9(o: OffsetFetchResponseGroup, r: MessageReader) -> None:
+    o.group_id = r.compact_string()
+    o.topics = r.compact_array(OffsetFetchResponseTopics, _read_offset_fetch_response_topics_v9, 3)
+    o.error_code, n = r.fixed(_hc)
+    r.tags(n)
 
 
-def _decode_offset_fetch_response_v9(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetFetchResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetFetchResponse)
-    try:
-        o.topics = []
-        o.error_code = 0
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.groups = []
-        else:
-            o.groups, at = _decode_offset_fetch_response_group_list_v9(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_offset_fetch_response_v9(o: OffsetFetchResponse, r: MessageReader) -> None:
+    o.topics = []
+    o.error_code = 0
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.groups = r.compact_array(OffsetFetchResponseGroup, _read_offset_fetch_response_group_v9, 5, n)
+    r.tags()
 
 
 def _encode_offset_fetch_response_partition_list_v1(items: list[OffsetFetchResponsePartition], out: bytearray) -> None:
@@ -1101,7 +962,7 @@ ENCODE_REQUEST: dict[int, Encode[OffsetFetchRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[OffsetFetchResponse]] = {
-    9: _decode_offset_fetch_response_v9,
+    9: decoder(OffsetFetchResponse, _read_offset_fetch_response_v9),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[OffsetFetchResponse]] = {
@@ -1115,4 +976,17 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetFetchResponse]] = {
     8: _encode_offset_fetch_response_v8,
     9: _encode_offset_fetch_response_v8,
     10: _encode_offset_fetch_response_v10,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    1: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    2: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    3: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    4: (Array("topics", _encode_offset_fetch_response_topic_list_v1, (Array("partitions", _encode_offset_fetch_response_partition_list_v1),)),),
+    5: (Array("topics", _encode_offset_fetch_response_topic_list_v5, (Array("partitions", _encode_offset_fetch_response_partition_list_v5),)),),
+    6: (Array("topics", _encode_offset_fetch_response_topic_list_v6, (Array("partitions", _encode_offset_fetch_response_partition_list_v6),)),),
+    7: (Array("topics", _encode_offset_fetch_response_topic_list_v6, (Array("partitions", _encode_offset_fetch_response_partition_list_v6),)),),
+    8: (Array("groups", _encode_offset_fetch_response_group_list_v8, (Array("topics", _encode_offset_fetch_response_topics_list_v8, (Array("partitions", _encode_offset_fetch_response_partitions_list_v8),)),)),),
+    9: (Array("groups", _encode_offset_fetch_response_group_list_v8, (Array("topics", _encode_offset_fetch_response_topics_list_v8, (Array("partitions", _encode_offset_fetch_response_partitions_list_v8),)),)),),
+    10: (Array("groups", _encode_offset_fetch_response_group_list_v10, (Array("topics", _encode_offset_fetch_response_topics_list_v10, (Array("partitions", _encode_offset_fetch_response_partitions_list_v8),)),)),),
 }

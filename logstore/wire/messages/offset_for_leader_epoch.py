@@ -10,38 +10,24 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_array, put_compact_array, put_compact_string, put_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
-_pack_h = Struct(">h").pack
+_ic = Struct(">iB")
+_ii = Struct(">ii")
+_iii = Struct(">iii")
+_iiic = Struct(">iiiB")
 _pack_hiiq = Struct(">hiiq").pack
 _pack_hiiqx = Struct(">hiiqx").pack
 _pack_i = Struct(">i").pack
-_pack_ic = Struct(">iB").pack
-_pack_ii = Struct(">ii").pack
-_unpack_h = Struct(">h").unpack_from
-_unpack_i = Struct(">i").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_ii = Struct(">ii").unpack_from
-_unpack_iii = Struct(">iii").unpack_from
-_unpack_iiic = Struct(">iiiB").unpack_from
 
 
 class OffsetForLeaderPartition(Message):
@@ -122,224 +108,82 @@ class OffsetForLeaderEpochResponse(Message):
         self.topics: list[OffsetForLeaderTopicResult] = [] if topics is None else topics
 
 
-def _decode_offset_for_leader_partition_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetForLeaderPartition], int]:
-    if not 0 <= count <= count_max or count * 12 > end - at:
-        raise bad_count("OffsetForLeaderPartition", at, count, count_max, end - at)
-    items: list[OffsetForLeaderPartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetForLeaderPartition)
-            o.partition, o.current_leader_epoch, o.leader_epoch = _unpack_iii(buf, at)
-            at += 12
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_for_leader_partition_v2(o: OffsetForLeaderPartition, r: MessageReader) -> None:
+    o.partition, o.current_leader_epoch, o.leader_epoch = r.fixed(_iii)
 
 
-def _decode_offset_for_leader_topic_list_v2(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetForLeaderTopic], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("OffsetForLeaderTopic", at, count, count_max, end - at)
-    items: list[OffsetForLeaderTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetForLeaderTopic)
-            n, = _unpack_h(buf, at)
-            at += 2
-            stop = at + n
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n, = _unpack_i(buf, at)
-            at += 4
-            if n == 0:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_for_leader_partition_list_v2(buf, at, end, count_max, n)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_for_leader_topic_v2(o: OffsetForLeaderTopic, r: MessageReader) -> None:
+    o.topic = r.string()
+    o.partitions = r.array(OffsetForLeaderPartition, _read_offset_for_leader_partition_v2, 12)
 
 
-def _decode_offset_for_leader_epoch_request_v2(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetForLeaderEpochRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetForLeaderEpochRequest)
-    try:
-        o.replica_id = -2
-        n, = _unpack_i(buf, at)
-        at += 4
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_for_leader_topic_list_v2(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_offset_for_leader_epoch_request_v2(o: OffsetForLeaderEpochRequest, r: MessageReader) -> None:
+    o.replica_id = -2
+    o.topics = r.array(OffsetForLeaderTopic, _read_offset_for_leader_topic_v2, 6)
 
 
-def _decode_offset_for_leader_epoch_request_v3(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetForLeaderEpochRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetForLeaderEpochRequest)
-    try:
-        o.replica_id, n = _unpack_ii(buf, at)
-        at += 8
-        if n == 0:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_for_leader_topic_list_v2(buf, at, end, count_max, n)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_offset_for_leader_epoch_request_v3(o: OffsetForLeaderEpochRequest, r: MessageReader) -> None:
+    o.replica_id, n = r.fixed(_ii)
+    o.topics = r.array(OffsetForLeaderTopic, _read_offset_for_leader_topic_v2, 6, n)
 
 
-def _decode_offset_for_leader_partition_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetForLeaderPartition], int]:
-    if not 0 <= count <= count_max or count * 13 > end - at:
-        raise bad_count("OffsetForLeaderPartition", at, count, count_max, end - at)
-    items: list[OffsetForLeaderPartition] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetForLeaderPartition)
-            o.partition, o.current_leader_epoch, o.leader_epoch, n = _unpack_iiic(buf, at)
-            at += 13
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_for_leader_partition_v4(o: OffsetForLeaderPartition, r: MessageReader) -> None:
+    o.partition, o.current_leader_epoch, o.leader_epoch, n = r.fixed(_iiic)
+    r.tags(n)
 
 
-def _decode_offset_for_leader_topic_list_v4(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[OffsetForLeaderTopic], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("OffsetForLeaderTopic", at, count, count_max, end - at)
-    items: list[OffsetForLeaderTopic] = []
-    try:
-        for _ in range(count):
-            o = new(OffsetForLeaderTopic)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.topic = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partitions = []
-            else:
-                o.partitions, at = _decode_offset_for_leader_partition_list_v4(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_offset_for_leader_topic_v4(o: OffsetForLeaderTopic, r: MessageReader) -> None:
+    o.topic = r.compact_string()
+    o.partitions = r.compact_array(OffsetForLeaderPartition, _read_offset_for_leader_partition_v4, 13)
+    r.tags()
 
 
-def _decode_offset_for_leader_epoch_request_v4(data: Buffer, at: int, end: int, count_max: int) -> tuple[OffsetForLeaderEpochRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(OffsetForLeaderEpochRequest)
-    try:
-        o.replica_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.topics = []
-        else:
-            o.topics, at = _decode_offset_for_leader_topic_list_v4(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_offset_for_leader_epoch_request_v4(o: OffsetForLeaderEpochRequest, r: MessageReader) -> None:
+    o.replica_id, n = r.fixed(_ic)
+    o.topics = r.compact_array(OffsetForLeaderTopic, _read_offset_for_leader_topic_v4, 3, n)
+    r.tags()
 
 
 def _encode_epoch_end_offset_list_v2(items: list[EpochEndOffset], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_hiiq(o.error_code, o.partition, o.leader_epoch, o.end_offset)
 
 
 def _encode_offset_for_leader_topic_result_list_v2(items: list[OffsetForLeaderTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v)
-        out += _pack_h(n)
-        out += v
-        v = o.partitions
-        n = len(v)
-        out += _pack_i(n)
-        if v:
-            _encode_epoch_end_offset_list_v2(v, out)
+        put_string(o.topic, out)
+        put_array(o.partitions, out, _encode_epoch_end_offset_list_v2)
 
 
 def _encode_offset_for_leader_epoch_response_v2(o: OffsetForLeaderEpochResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v)
-    out += _pack_ii(o.throttle_time_ms, n)
-    if v:
-        _encode_offset_for_leader_topic_result_list_v2(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_array(o.topics, out, _encode_offset_for_leader_topic_result_list_v2)
     return out
 
 
 def _encode_epoch_end_offset_list_v4(items: list[EpochEndOffset], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_hiiqx(o.error_code, o.partition, o.leader_epoch, o.end_offset)
 
 
 def _encode_offset_for_leader_topic_result_list_v4(items: list[OffsetForLeaderTopicResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.topic
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.partitions
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_varint(n)
-        if v:
-            _encode_epoch_end_offset_list_v4(v, out)
+        put_compact_string(o.topic, out)
+        put_compact_array(o.partitions, out, _encode_epoch_end_offset_list_v4)
         out.append(0)
 
 
 def _encode_offset_for_leader_epoch_response_v4(o: OffsetForLeaderEpochResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.topics
-    n = len(v) + 1
-    out += _pack_ic(o.throttle_time_ms, n) if n < 128 else _pack_i(o.throttle_time_ms) + encode_varint(n)
-    if v:
-        _encode_offset_for_leader_topic_result_list_v4(v, out)
+    out += _pack_i(o.throttle_time_ms)
+    put_compact_array(o.topics, out, _encode_offset_for_leader_topic_result_list_v4)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[OffsetForLeaderEpochRequest]] = {
-    2: _decode_offset_for_leader_epoch_request_v2,
-    3: _decode_offset_for_leader_epoch_request_v3,
-    4: _decode_offset_for_leader_epoch_request_v4,
+    2: decoder(OffsetForLeaderEpochRequest, _read_offset_for_leader_epoch_request_v2),
+    3: decoder(OffsetForLeaderEpochRequest, _read_offset_for_leader_epoch_request_v3),
+    4: decoder(OffsetForLeaderEpochRequest, _read_offset_for_leader_epoch_request_v4),
 }
 
 ENCODE_REQUEST: dict[int, Encode[OffsetForLeaderEpochRequest]] = {
@@ -352,4 +196,10 @@ ENCODE_RESPONSE: dict[int, Encode[OffsetForLeaderEpochResponse]] = {
     2: _encode_offset_for_leader_epoch_response_v2,
     3: _encode_offset_for_leader_epoch_response_v2,
     4: _encode_offset_for_leader_epoch_response_v4,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    2: (Array("topics", _encode_offset_for_leader_topic_result_list_v2, (Array("partitions", _encode_epoch_end_offset_list_v2),)),),
+    3: (Array("topics", _encode_offset_for_leader_topic_result_list_v2, (Array("partitions", _encode_epoch_end_offset_list_v2),)),),
+    4: (Array("topics", _encode_offset_for_leader_topic_result_list_v4, (Array("partitions", _encode_epoch_end_offset_list_v4),)),),
 }

@@ -12,28 +12,20 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    INLINE_RECORDS_BYTES_MAX,
-    Message,
-    UNREADABLE,
-    ZERO_UUID,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_tag,
-    decode_varint,
-    encode_string_length,
-    encode_tag,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, INLINE_RECORDS_BYTES_MAX, Message, UNREADABLE, ZERO_UUID,
+    bad_count, bad_length, decode_string_length, decode_varint, encode_string_length, encode_tag,
+    encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__
 
+_ic = Struct(">iB")
+_ihqqqc = Struct(">ihqqqB")
+_iic = Struct(">iiB")
 _pack_h = Struct(">h").pack
 _pack_hi = Struct(">hi").pack
 _pack_hic = Struct(">hiB").pack
@@ -54,9 +46,7 @@ _unpack_hic = Struct(">hiB").unpack_from
 _unpack_hii = Struct(">hii").unpack_from
 _unpack_i = Struct(">i").unpack_from
 _unpack_ic = Struct(">iB").unpack_from
-_unpack_ihqqqc = Struct(">ihqqqB").unpack_from
 _unpack_ii = Struct(">ii").unpack_from
-_unpack_iic = Struct(">iiB").unpack_from
 _unpack_uc = Struct(">16sB").unpack_from
 
 
@@ -490,221 +480,64 @@ def _encode_produce_request_v11(o: ProduceRequest, out: bytearray, parts: list[B
     return out
 
 
-def _decode_batch_index_and_error_message_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[BatchIndexAndErrorMessage], int]:
-    if not 0 <= count <= count_max or count * 6 > end - at:
-        raise bad_count("BatchIndexAndErrorMessage", at, count, count_max, end - at)
-    items: list[BatchIndexAndErrorMessage] = []
-    try:
-        for _ in range(count):
-            o = new(BatchIndexAndErrorMessage)
-            o.batch_index, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.batch_index_error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.batch_index_error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_batch_index_and_error_message_v11(o: BatchIndexAndErrorMessage, r: MessageReader) -> None:
+    o.batch_index, n = r.fixed(_ic)
+    o.batch_index_error_message = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_leader_id_and_epoch_v11(buf: bytes, at: int, end: int, count_max: int) -> tuple[LeaderIdAndEpoch, int]:
-    o = new(LeaderIdAndEpoch)
-    try:
-        o.leader_id, o.leader_epoch, n = _unpack_iic(buf, at)
-        at += 9
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_leader_id_and_epoch_v11(o: LeaderIdAndEpoch, r: MessageReader) -> None:
+    o.leader_id, o.leader_epoch, n = r.fixed(_iic)
+    r.tags(n)
 
 
-def _decode_partition_produce_response_tags_v11(o: PartitionProduceResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
-    try:
-        count, at = decode_varint(buf, at)
-        for _ in range(count):
-            tag, at, tag_end = decode_tag(buf, at, end)
-            if tag == 0:
-                o.current_leader, at = _decode_leader_id_and_epoch_v11(buf, at, end, count_max)
-            else:
-                at = tag_end
-            if at != tag_end:
-                raise ValueError(f"tag={tag} does not end where it says")
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return at
+def _read_partition_produce_response_tag_v11(o: PartitionProduceResponse, r: MessageReader, tag: int) -> bool:
+    if tag == 0:
+        o.current_leader = r.struct(LeaderIdAndEpoch, _read_leader_id_and_epoch_v11)
+    else:
+        return False
+    return True
 
 
-def _decode_partition_produce_response_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[PartitionProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 33 > end - at:
-        raise bad_count("PartitionProduceResponse", at, count, count_max, end - at)
-    items: list[PartitionProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(PartitionProduceResponse)
-            o.current_leader = None
-            o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset, n = _unpack_ihqqqc(buf, at)
-            at += 31
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.record_errors = []
-            else:
-                o.record_errors, at = _decode_batch_index_and_error_message_list_v11(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.error_message = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.error_message = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = _decode_partition_produce_response_tags_v11(o, buf, at - 1, end, count_max)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_partition_produce_response_v11(o: PartitionProduceResponse, r: MessageReader) -> None:
+    o.current_leader = None
+    o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset, n = r.fixed(_ihqqqc)
+    o.record_errors = r.compact_array(BatchIndexAndErrorMessage, _read_batch_index_and_error_message_v11, 6, n)
+    o.error_message = r.compact_nullable_string()
+    r.known_tags(o, _read_partition_produce_response_tag_v11)
 
 
-def _decode_topic_produce_response_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[TopicProduceResponse], int]:
-    if not 0 <= count <= count_max or count * 3 > end - at:
-        raise bad_count("TopicProduceResponse", at, count, count_max, end - at)
-    items: list[TopicProduceResponse] = []
-    try:
-        for _ in range(count):
-            o = new(TopicProduceResponse)
-            o.topic_id = ZERO_UUID
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.name = buf[at:stop].decode()
-            at = stop
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_varint(buf, at - 1)
-            if n == 1:
-                o.partition_responses = []
-            else:
-                o.partition_responses, at = _decode_partition_produce_response_list_v11(buf, at, end, count_max, n - 1)
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_topic_produce_response_v11(o: TopicProduceResponse, r: MessageReader) -> None:
+    o.topic_id = ZERO_UUID
+    o.name = r.compact_string()
+    o.partition_responses = r.compact_array(PartitionProduceResponse, _read_partition_produce_response_v11, 33)
+    r.tags()
 
 
-def _decode_node_endpoint_list_v11(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[NodeEndpoint], int]:
-    if not 0 <= count <= count_max or count * 11 > end - at:
-        raise bad_count("NodeEndpoint", at, count, count_max, end - at)
-    items: list[NodeEndpoint] = []
-    try:
-        for _ in range(count):
-            o = new(NodeEndpoint)
-            o.node_id, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.host = buf[at:stop].decode()
-            at = stop
-            o.port, n = _unpack_ic(buf, at)
-            at += 5
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            if n == 0:
-                o.rack = None
-            else:
-                stop = at + n - 1
-                if not at <= stop <= end:
-                    raise bad_length(stop - at, end - at)
-                o.rack = buf[at:stop].decode()
-                at = stop
-            n = buf[at]
-            at += 1
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_node_endpoint_v11(o: NodeEndpoint, r: MessageReader) -> None:
+    o.node_id, n = r.fixed(_ic)
+    o.host = r.compact_string(n)
+    o.port, n = r.fixed(_ic)
+    o.rack = r.compact_nullable_string(n)
+    r.tags()
 
 
-def _decode_produce_response_tags_v11(o: ProduceResponse, buf: bytes, at: int, end: int, count_max: int) -> int:
-    try:
-        count, at = decode_varint(buf, at)
-        for _ in range(count):
-            tag, at, tag_end = decode_tag(buf, at, end)
-            if tag == 0:
-                n = buf[at]
-                at += 1
-                if n > 127:
-                    n, at = decode_varint(buf, at - 1)
-                if n == 1:
-                    o.node_endpoints = []
-                else:
-                    o.node_endpoints, at = _decode_node_endpoint_list_v11(buf, at, end, count_max, n - 1)
-            else:
-                at = tag_end
-            if at != tag_end:
-                raise ValueError(f"tag={tag} does not end where it says")
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return at
+def _read_produce_response_tag_v11(o: ProduceResponse, r: MessageReader, tag: int) -> bool:
+    if tag == 0:
+        o.node_endpoints = r.compact_array(NodeEndpoint, _read_node_endpoint_v11, 11)
+    else:
+        return False
+    return True
 
 
-def _decode_produce_response_v11(data: Buffer, at: int, end: int, count_max: int) -> tuple[ProduceResponse, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(ProduceResponse)
-    try:
-        o.node_endpoints = []
-        n = buf[at]
-        at += 1
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.responses = []
-        else:
-            o.responses, at = _decode_topic_produce_response_list_v11(buf, at, end, count_max, n - 1)
-        o.throttle_time_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = _decode_produce_response_tags_v11(o, buf, at - 1, end, count_max)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_produce_response_v11(o: ProduceResponse, r: MessageReader) -> None:
+    o.node_endpoints = []
+    o.responses = r.compact_array(TopicProduceResponse, _read_topic_produce_response_v11, 3)
+    o.throttle_time_ms, n = r.fixed(_ic)
+    r.known_tags(o, _read_produce_response_tag_v11, n)
 
 
 def _encode_partition_produce_response_list_v3(items: list[PartitionProduceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqq(o.index, o.error_code, o.base_offset, o.log_append_time_ms)
 
@@ -736,7 +569,6 @@ def _encode_produce_response_v3(o: ProduceResponse, out: bytearray, parts: list[
 
 
 def _encode_partition_produce_response_list_v5(items: list[PartitionProduceResponse], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_ihqqq(o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset)
 
@@ -893,13 +725,11 @@ def _encode_produce_response_v9(o: ProduceResponse, out: bytearray, parts: list[
 
 
 def _encode_leader_id_and_epoch_list_v10(items: list[LeaderIdAndEpoch], out: bytearray) -> None:
-    v: Any
     for o in items:
         out += _pack_iix(o.leader_id, o.leader_epoch)
 
 
 def _encode_partition_produce_response_tags_v10(o: PartitionProduceResponse, out: bytearray) -> None:
-    v: Any
     count = 0
     tags = bytearray()
     if (o.current_leader is not None and o.current_leader != LeaderIdAndEpoch()):
@@ -1061,7 +891,7 @@ ENCODE_REQUEST: dict[int, Encode[ProduceRequest]] = {
 }
 
 DECODE_RESPONSE: dict[int, Decode[ProduceResponse]] = {
-    11: _decode_produce_response_v11,
+    11: decoder(ProduceResponse, _read_produce_response_v11),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[ProduceResponse]] = {
@@ -1076,4 +906,18 @@ ENCODE_RESPONSE: dict[int, Encode[ProduceResponse]] = {
     11: _encode_produce_response_v10,
     12: _encode_produce_response_v10,
     13: _encode_produce_response_v13,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    3: (Array("responses", _encode_topic_produce_response_list_v3, (Array("partition_responses", _encode_partition_produce_response_list_v3),)),),
+    4: (Array("responses", _encode_topic_produce_response_list_v3, (Array("partition_responses", _encode_partition_produce_response_list_v3),)),),
+    5: (Array("responses", _encode_topic_produce_response_list_v5, (Array("partition_responses", _encode_partition_produce_response_list_v5),)),),
+    6: (Array("responses", _encode_topic_produce_response_list_v5, (Array("partition_responses", _encode_partition_produce_response_list_v5),)),),
+    7: (Array("responses", _encode_topic_produce_response_list_v5, (Array("partition_responses", _encode_partition_produce_response_list_v5),)),),
+    8: (Array("responses", _encode_topic_produce_response_list_v8, (Array("partition_responses", _encode_partition_produce_response_list_v8, (Array("record_errors", _encode_batch_index_and_error_message_list_v8),)),)),),
+    9: (Array("responses", _encode_topic_produce_response_list_v9, (Array("partition_responses", _encode_partition_produce_response_list_v9, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    10: (Array("responses", _encode_topic_produce_response_list_v10, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    11: (Array("responses", _encode_topic_produce_response_list_v10, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    12: (Array("responses", _encode_topic_produce_response_list_v10, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
+    13: (Array("responses", _encode_topic_produce_response_list_v13, (Array("partition_responses", _encode_partition_produce_response_list_v10, (Array("record_errors", _encode_batch_index_and_error_message_list_v9),)),)),),
 }

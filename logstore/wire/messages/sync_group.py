@@ -13,19 +13,8 @@ from struct import Struct
 from typing import Any
 
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Buffer, Decode, Encode, Message, UNREADABLE, bad_count, bad_length, decode_string_length,
+    decode_varint, encode_string_length, encode_varint, skip_tags, unreadable,
 )
 
 new = object.__new__

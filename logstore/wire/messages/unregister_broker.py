@@ -10,24 +10,19 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_nullable_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    encode_string_length,
-    skip_tags,
-    unreadable,
+    Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_ic = Struct(">iB")
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_unpack_ic = Struct(">iB").unpack_from
 
 
 class UnregisterBrokerRequest(Message):
@@ -54,34 +49,20 @@ class UnregisterBrokerResponse(Message):
         self.error_message: str | None = error_message
 
 
-def _decode_unregister_broker_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[UnregisterBrokerRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(UnregisterBrokerRequest)
-    try:
-        o.broker_id, n = _unpack_ic(buf, at)
-        at += 5
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_unregister_broker_request_v0(o: UnregisterBrokerRequest, r: MessageReader) -> None:
+    o.broker_id, n = r.fixed(_ic)
+    r.tags(n)
 
 
 def _encode_unregister_broker_response_v0(o: UnregisterBrokerResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[UnregisterBrokerRequest]] = {
-    0: _decode_unregister_broker_request_v0,
+    0: decoder(UnregisterBrokerRequest, _read_unregister_broker_request_v0),
 }
 
 ENCODE_REQUEST: dict[int, Encode[UnregisterBrokerRequest]] = {

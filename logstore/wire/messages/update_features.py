@@ -10,34 +10,23 @@ The layout of the fields follows the message schema of Apache Kafka (Apache Lice
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
+from logstore.wire.message_reader import (
+    MessageReader, decoder,
+)
+from logstore.wire.message_writer import (
+    put_compact_array, put_compact_nullable_string, put_compact_string,
+)
 from logstore.wire.primitives import (
-    Buffer,
-    Decode,
-    Encode,
-    Message,
-    UNREADABLE,
-    bad_count,
-    bad_length,
-    decode_string_length,
-    decode_varint,
-    encode_string_length,
-    encode_varint,
-    skip_tags,
-    unreadable,
+    Array, Buffer, Decode, Encode, Message,
 )
 
-new = object.__new__
-
+_hbc = Struct(">hbB")
+_hoc = Struct(">h?B")
+_ic = Struct(">iB")
+_oc = Struct(">?B")
 _pack_h = Struct(">h").pack
-_pack_hc = Struct(">hB").pack
 _pack_ih = Struct(">ih").pack
-_pack_ihc = Struct(">ihB").pack
-_unpack_hbc = Struct(">hbB").unpack_from
-_unpack_hoc = Struct(">h?B").unpack_from
-_unpack_ic = Struct(">iB").unpack_from
-_unpack_oc = Struct(">?B").unpack_from
 
 
 class FeatureUpdateKey(Message):
@@ -100,162 +89,61 @@ class UpdatableFeatureResult(Message):
         self.error_message: str | None = error_message
 
 
-def _decode_feature_update_key_list_v0(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[FeatureUpdateKey], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("FeatureUpdateKey", at, count, count_max, end - at)
-    items: list[FeatureUpdateKey] = []
-    try:
-        for _ in range(count):
-            o = new(FeatureUpdateKey)
-            o.upgrade_type = 1
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.feature = buf[at:stop].decode()
-            at = stop
-            o.max_version_level, o.allow_downgrade, n = _unpack_hoc(buf, at)
-            at += 4
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_feature_update_key_v0(o: FeatureUpdateKey, r: MessageReader) -> None:
+    o.upgrade_type = 1
+    o.feature = r.compact_string()
+    o.max_version_level, o.allow_downgrade, n = r.fixed(_hoc)
+    r.tags(n)
 
 
-def _decode_update_features_request_v0(data: Buffer, at: int, end: int, count_max: int) -> tuple[UpdateFeaturesRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(UpdateFeaturesRequest)
-    try:
-        o.validate_only = False
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.feature_updates = []
-        else:
-            o.feature_updates, at = _decode_feature_update_key_list_v0(buf, at, end, count_max, n - 1)
-        n = buf[at]
-        at += 1
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_update_features_request_v0(o: UpdateFeaturesRequest, r: MessageReader) -> None:
+    o.validate_only = False
+    o.timeout_ms, n = r.fixed(_ic)
+    o.feature_updates = r.compact_array(FeatureUpdateKey, _read_feature_update_key_v0, 5, n)
+    r.tags()
 
 
-def _decode_feature_update_key_list_v1(buf: bytes, at: int, end: int, count_max: int, count: int) -> tuple[list[FeatureUpdateKey], int]:
-    if not 0 <= count <= count_max or count * 5 > end - at:
-        raise bad_count("FeatureUpdateKey", at, count, count_max, end - at)
-    items: list[FeatureUpdateKey] = []
-    try:
-        for _ in range(count):
-            o = new(FeatureUpdateKey)
-            o.allow_downgrade = False
-            n = buf[at]
-            at += 1
-            if n > 127:
-                n, at = decode_string_length(buf, at - 1)
-            stop = at + n - 1
-            if not at <= stop <= end:
-                raise bad_length(stop - at, end - at)
-            o.feature = buf[at:stop].decode()
-            at = stop
-            o.max_version_level, o.upgrade_type, n = _unpack_hbc(buf, at)
-            at += 4
-            if n:
-                at = skip_tags(buf, at - 1, end)
-            items.append(o)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return items, at
+def _read_feature_update_key_v1(o: FeatureUpdateKey, r: MessageReader) -> None:
+    o.allow_downgrade = False
+    o.feature = r.compact_string()
+    o.max_version_level, o.upgrade_type, n = r.fixed(_hbc)
+    r.tags(n)
 
 
-def _decode_update_features_request_v1(data: Buffer, at: int, end: int, count_max: int) -> tuple[UpdateFeaturesRequest, int]:
-    buf = data if type(data) is bytes else bytes(data)
-    o = new(UpdateFeaturesRequest)
-    try:
-        o.timeout_ms, n = _unpack_ic(buf, at)
-        at += 5
-        if n > 127:
-            n, at = decode_varint(buf, at - 1)
-        if n == 1:
-            o.feature_updates = []
-        else:
-            o.feature_updates, at = _decode_feature_update_key_list_v1(buf, at, end, count_max, n - 1)
-        o.validate_only, n = _unpack_oc(buf, at)
-        at += 2
-        if n:
-            at = skip_tags(buf, at - 1, end)
-    except UNREADABLE as failure:
-        raise unreadable(failure, at, o) from None
-    return o, at
+def _read_update_features_request_v1(o: UpdateFeaturesRequest, r: MessageReader) -> None:
+    o.timeout_ms, n = r.fixed(_ic)
+    o.feature_updates = r.compact_array(FeatureUpdateKey, _read_feature_update_key_v1, 5, n)
+    o.validate_only, n = r.fixed(_oc)
+    r.tags(n)
 
 
 def _encode_updatable_feature_result_list_v0(items: list[UpdatableFeatureResult], out: bytearray) -> None:
-    v: Any
     for o in items:
-        v = o.feature
-        v = v.encode()
-        n = len(v) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            out += encode_string_length(n)
-        out += v
-        v = o.error_message
-        if v is not None:
-            v = v.encode()
-        n = 0 if v is None else len(v) + 1
-        out += _pack_hc(o.error_code, n) if n < 128 else _pack_h(o.error_code) + encode_string_length(n)
-        if v:
-            out += v
+        put_compact_string(o.feature, out)
+        out += _pack_h(o.error_code)
+        put_compact_nullable_string(o.error_message, out)
         out.append(0)
 
 
 def _encode_update_features_response_v0(o: UpdateFeaturesResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
-    v = o.results
-    n = len(v) + 1
-    if n < 128:
-        out.append(n)
-    else:
-        out += encode_varint(n)
-    if v:
-        _encode_updatable_feature_result_list_v0(v, out)
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
+    put_compact_array(o.results, out, _encode_updatable_feature_result_list_v0)
     out.append(0)
     return out
 
 
 def _encode_update_features_response_v2(o: UpdateFeaturesResponse, out: bytearray, parts: list[Buffer]) -> bytearray:
-    v: Any
-    v = o.error_message
-    if v is not None:
-        v = v.encode()
-    n = 0 if v is None else len(v) + 1
-    out += _pack_ihc(o.throttle_time_ms, o.error_code, n) if n < 128 else _pack_ih(o.throttle_time_ms, o.error_code) + encode_string_length(n)
-    if v:
-        out += v
+    out += _pack_ih(o.throttle_time_ms, o.error_code)
+    put_compact_nullable_string(o.error_message, out)
     out.append(0)
     return out
 
 
 DECODE_REQUEST: dict[int, Decode[UpdateFeaturesRequest]] = {
-    0: _decode_update_features_request_v0,
-    1: _decode_update_features_request_v1,
-    2: _decode_update_features_request_v1,
+    0: decoder(UpdateFeaturesRequest, _read_update_features_request_v0),
+    1: decoder(UpdateFeaturesRequest, _read_update_features_request_v1),
+    2: decoder(UpdateFeaturesRequest, _read_update_features_request_v1),
 }
 
 ENCODE_REQUEST: dict[int, Encode[UpdateFeaturesRequest]] = {
@@ -268,4 +156,9 @@ ENCODE_RESPONSE: dict[int, Encode[UpdateFeaturesResponse]] = {
     0: _encode_update_features_response_v0,
     1: _encode_update_features_response_v0,
     2: _encode_update_features_response_v2,
+}
+
+RESPONSE_ARRAYS: dict[int, tuple[Array, ...]] = {
+    0: (Array("results", _encode_updatable_feature_result_list_v0),),
+    1: (Array("results", _encode_updatable_feature_result_list_v0),),
 }

@@ -7,9 +7,9 @@ import pytest
 
 from broker.answers.fetch_attempt import FetchAttempt
 from broker.answers.fetch_interest import AT_ONCE_MAX
-from broker.answers.nested_frames import SLICE_ITEMS
 from broker.network.call import Call
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
+from logstore.wire.framing.parts import PART_ITEMS
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.held_turns import HeldTurns
 from tests.broker.running import FETCH, Running, batch_of, produce
@@ -120,7 +120,7 @@ def test_an_answer_about_many_partitions_is_encoded_in_slices(
     running.create_topic("encoded", 2)
     produce(client, "encoded", batch_of(b"x"), partition=1)
     partitions = [FetchPartition(n, partition_max_bytes=1 << 20) for n in (0, 1)]
-    topics = [FetchTopic("encoded", partitions=partitions * (2 * SLICE_ITEMS))]
+    topics = [FetchTopic("encoded", partitions=partitions * (2 * PART_ITEMS))]
     request = FetchRequest(-1, 60_000, 1, 1 << 20, topics=topics)
     encoded: list[object] = []
     monkeypatch.setattr(Call, "answer", lambda _, response: encoded.append(response))
@@ -128,8 +128,8 @@ def test_an_answer_about_many_partitions_is_encoded_in_slices(
     response: FetchResponse = client.call(FETCH, request, VERSION)
 
     answers = response.responses[0].partitions
-    assert [one.partition_index for one in answers] == [0, 1] * (2 * SLICE_ITEMS)
-    assert [len(one.records or b"") for one in answers] == [0, ONE_BYTES] * (2 * SLICE_ITEMS)
+    assert [one.partition_index for one in answers] == [0, 1] * (2 * PART_ITEMS)
+    assert [len(one.records or b"") for one in answers] == [0, ONE_BYTES] * (2 * PART_ITEMS)
     assert not encoded, "all of it was encoded at once"
 
 

@@ -38,7 +38,7 @@ def test_mutated_messages_decode_or_raise_decode_error(oracle_of: Any, api: Api,
         oracle = oracle_of(api.module, role, version)
         originals = [oracle.encode(oracle.random(rng)) for _ in range(ORIGINALS)]
         for i in range(MUTANTS_PER_MESSAGE):
-            mutant = _mutate(originals[i % ORIGINALS], rng)
+            mutant = mutate(originals[i % ORIGINALS], rng)
             try:
                 decode(version, memoryview(mutant))
             except DecodeError:
@@ -62,7 +62,7 @@ def test_mutated_request_headers_decode_or_raise_decode_error() -> None:
     whole = bytes.fromhex("001200030000000900047465737401070161") + b"\0" * 4
     for _ in range(2000):
         with contextlib.suppress(DecodeError):
-            decode_request_header(memoryview(_mutate(whole, rng)))
+            decode_request_header(memoryview(mutate(whole, rng)))
 
 
 @pytest.mark.parametrize("version", [1, 12])
@@ -167,7 +167,7 @@ def _encode(api: Api, version: int, message: Any) -> bytes:
     return b"".join(parts)
 
 
-def _mutate(whole: bytes, rng: random.Random) -> bytes:
+def mutate(whole: bytes, rng: random.Random) -> bytes:
     data = bytearray(whole)
     for _ in range(rng.choice([1, 1, 2, 4])):
         at = (
