@@ -4,8 +4,8 @@ No authorizer is configured, so that they get what a broker of Kafka without one
 that may not ask is refused for that before, as there.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse
-from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.errors import Invalid
@@ -15,7 +15,7 @@ UNKNOWN = 0
 """Number of the unknown kind of resource, of pattern, of operation and of permission."""
 
 
-def refusal(broker: Services, call: Call, operation: Operation) -> Refuse:
+def refusal(broker: Broker, call: Call, operation: Operation) -> Refuse:
     """The error of the request, which needs `operation` on the cluster."""
     if not broker.allows(call, operation, *CLUSTER):
         return Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to see or change ACLs")

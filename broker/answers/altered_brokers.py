@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from broker.answers.broker import Broker
 from broker.answers.client_changes import log_change
 from broker.answers.config_changes import ConfigOperation
 from broker.answers.config_resources import check_broker_name
 from broker.answers.error_codes import Refuse
 from broker.answers.logger_levels import check_level, set_level
-from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.config.broker import check_changed
@@ -66,7 +66,7 @@ def _check_named_once(names: Sequence[str]) -> None:
         raise Refuse(ErrorCode.INVALID_REQUEST, f"configuration changed twice: {', '.join(twice)}")
 
 
-def _check_allowed(broker: Services, call: Call) -> None:
+def _check_allowed(broker: Broker, call: Call) -> None:
     if not broker.allows(call, Operation.ALTER_CONFIGS, *CLUSTER):
         raise Refuse(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed to change brokers' settings"
@@ -74,7 +74,7 @@ def _check_allowed(broker: Services, call: Call) -> None:
 
 
 async def alter_broker(
-    broker: Services, call: Call, name: str, change: BrokerChange, *, is_check: bool
+    broker: Broker, call: Call, name: str, change: BrokerChange, *, is_check: bool
 ) -> None:
     """Change the settings of the broker `name`, or of all. Raises `Refuse`, `InvalidConfig`."""
     _check_allowed(broker, call)
@@ -105,7 +105,7 @@ def _shown(name: str, configs: Mapping[str, str]) -> str:
 
 
 def alter_loggers(
-    broker: Services, call: Call, name: str, change: BrokerChange, *, is_check: bool
+    broker: Broker, call: Call, name: str, change: BrokerChange, *, is_check: bool
 ) -> None:
     """Set levels of this broker's loggers. Raises `Refuse`, `InvalidConfig`."""
     _check_allowed(broker, call)

@@ -14,6 +14,7 @@ from broker.answers.altered_brokers import (
     alter_broker,
     alter_loggers,
 )
+from broker.answers.broker import Broker
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
 from broker.answers.config_changes import NAMES_MAX
@@ -21,7 +22,6 @@ from broker.answers.config_resources import ResourceType, find_topic
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.item_frames import ItemFrame
 from broker.answers.repeats import counted
-from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
@@ -60,7 +60,7 @@ class WantedChange(NamedTuple):
 
 
 async def alter_each(
-    broker: Services,
+    broker: Broker,
     call: Call,
     resources: Sequence[R],
     apply_of: Callable[[Sequence[Any]], Apply],
@@ -102,7 +102,7 @@ async def alter_each(
         answer.add(result(code, text, kind, name))
 
 
-async def _alter(broker: Services, call: Call, wanted: WantedChange, *, is_check: bool) -> None:
+async def _alter(broker: Broker, call: Call, wanted: WantedChange, *, is_check: bool) -> None:
     if wanted.resource_type != ResourceType.TOPIC:
         raise Refuse(
             ErrorCode.INVALID_REQUEST,
@@ -119,7 +119,7 @@ async def _alter(broker: Services, call: Call, wanted: WantedChange, *, is_check
         await _change(broker, call, topic, wanted)
 
 
-async def _change(broker: Services, call: Call, topic: Topic, wanted: WantedChange) -> None:
+async def _change(broker: Broker, call: Call, topic: Topic, wanted: WantedChange) -> None:
     steps = change_topic_configs(topic.name, topic.topic_id, wanted.apply)
     row = await broker.log.runner.run(steps)
     now = ",".join(f"{name}:{row.configs.get(name, DEFAULT)}" for name in sorted(wanted.names))

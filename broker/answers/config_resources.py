@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from enum import IntEnum
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse
-from broker.answers.services import Services
 from logstore.epoch.log import Topic
 from logstore.protocol.topics import UnknownTopic, check_topic_name
 from logstore.wire.errors import ErrorCode
@@ -23,7 +23,7 @@ LISTED_TYPES: Sequence[frozenset[int]] = (frozenset({16}), frozenset({2, 4, 8, 1
 client metrics and groups."""
 
 
-def find_topic(broker: Services, name: str) -> Topic:
+def find_topic(broker: Broker, name: str) -> Topic:
     """Raises `BadTopicName` or `UnknownTopic`."""
     check_topic_name(name)
     topic = broker.log.topics.get(name)
@@ -32,7 +32,7 @@ def find_topic(broker: Services, name: str) -> Topic:
     return topic
 
 
-def check_broker_name(broker: Services, name: str) -> bool:
+def check_broker_name(broker: Broker, name: str) -> bool:
     """Whether it is this broker's; False: it stands for all. Raises `Refuse` for others."""
     if name in ("", str(broker.node_id)):
         return bool(name)

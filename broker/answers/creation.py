@@ -9,8 +9,8 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse
-from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS
 from broker.cluster.new_partitions import Assignments, place_partitions
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC
@@ -31,7 +31,7 @@ PLACEMENTS_MAX = 3
 logger = logging.getLogger(__name__)
 
 
-def check_new_name(broker: Services, name: str) -> None:
+def check_new_name(broker: Broker, name: str) -> None:
     """Raises `BadTopicName`, `TopicExists`, or `Refuse` for one too like another."""
     check_topic_name(name)
     if name in broker.log.topics:
@@ -100,7 +100,7 @@ async def make_placed(
 
 
 async def begin_and_wait(
-    broker: Services, work: Coroutine[Any, Any, T], timeout_s: float
+    broker: Broker, work: Coroutine[Any, Any, T], timeout_s: float
 ) -> T | LogstoreError:
     """The outcome of `work`, or `Refuse` with REQUEST_TIMED_OUT while it goes on.
 
@@ -127,7 +127,7 @@ async def begin_and_wait(
     return task.result()
 
 
-def auto_create(broker: Services, name: str) -> None:
+def auto_create(broker: Broker, name: str) -> None:
     """Begin to create a topic that a client asked for, once however many ask."""
     if name == OFFSETS_TOPIC:
         broker.groups.create_topic()
@@ -138,7 +138,7 @@ def auto_create(broker: Services, name: str) -> None:
         broker.tasks.create_task(_auto_create(broker, name))
 
 
-async def _auto_create(broker: Services, name: str) -> None:
+async def _auto_create(broker: Broker, name: str) -> None:
     no_configs: Mapping[str, str] = {}
     count = broker.settings.number("num.partitions")
     replicas = broker.settings.number("default.replication.factor")

@@ -7,11 +7,11 @@ one, loads the segments that it names, and makes another.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from broker.answers.broker import Broker
 from broker.answers.fence_check import FenceCheck
 from broker.answers.leader_hint import Hint
 from broker.answers.leaders import hint_of, own_hint, preferred_replica
 from broker.answers.partitions import check_epoch
-from broker.answers.services import Services
 from broker.answers.traffic import Served
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -65,7 +65,7 @@ class FetchAttempt:
 
     def __init__(
         self,
-        broker: Services,
+        broker: Broker,
         call: Call,
         request: FetchRequest,
         loaded: Loaded,

@@ -3,7 +3,7 @@
 The first request for the coordinator of any group creates `__consumer_offsets`.
 """
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC, partition_of
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
@@ -12,11 +12,11 @@ from logstore.wire.messages.find_coordinator import Coordinator
 NO_NODE = -1
 
 
-def has_offsets_topic(broker: Services) -> bool:
+def has_offsets_topic(broker: Broker) -> bool:
     return OFFSETS_TOPIC in broker.log.topics
 
 
-def find_group(broker: Services, call: Call, group_id: str) -> Coordinator:
+def find_group(broker: Broker, call: Call, group_id: str) -> Coordinator:
     topic = broker.log.topics.get(OFFSETS_TOPIC)
     if topic is None:
         return _no_coordinator(group_id, f"{OFFSETS_TOPIC} is being created; ask again")

@@ -1,6 +1,6 @@
 """First checks of group requests: the client's rights, and whether we coordinate the group."""
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.groups.coordinator import Coordinator
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -8,7 +8,7 @@ from logstore.wire.errors import ErrorCode
 
 
 def coordinator_for(
-    broker: Services,
+    broker: Broker,
     call: Call,
     group_id: str,
     operation: Operation,

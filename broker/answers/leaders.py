@@ -9,19 +9,19 @@ replica that is alive (`broker.answers.shown_cluster`).
 A consumer that comes back all the same is served by the leader (`broker.network.referrals`).
 """
 
+from broker.answers.broker import Broker
 from broker.answers.leader_hint import Hint
-from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition
 
 
-def own_hint(broker: Services, call: Call, leader_epoch: int) -> Hint:
+def own_hint(broker: Broker, call: Call, leader_epoch: int) -> Hint:
     host, port = call.connection.listener.address_for(call.connection)
     return Hint(broker.node_id, leader_epoch, host, port, broker.rack)
 
 
-def hint_of(broker: Services, call: Call, topic: Topic, partition: int) -> Hint | None:
+def hint_of(broker: Broker, call: Call, topic: Topic, partition: int) -> Hint | None:
     """The leader of a partition that is not led here; None while no live leader is known."""
     row = topic.rows[partition]
     log = broker.log
@@ -32,7 +32,7 @@ def hint_of(broker: Services, call: Call, topic: Topic, partition: int) -> Hint 
     return Hint(row.broker, row.leader_epoch, host, port, known.rack or None)
 
 
-def preferred_replica(broker: Services, call: Call, topic: Topic, partition: int, rack: str) -> int:
+def preferred_replica(broker: Broker, call: Call, topic: Topic, partition: int, rack: str) -> int:
     """A follower in the client's rack that serves our chain, -1 without one (KIP-392)."""
     log = broker.log
     if rack == log.me.rack:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.answers.staged_checks import CheckedPart
 from broker.answers.staged_fronts import AT_ONCE_MAX
 from broker.answers.staged_manifests import KeptManifest
@@ -85,7 +85,7 @@ class _AwaitedOutcome:
 
 @dataclass(slots=True)
 class ManifestCopy:
-    broker: Services
+    broker: Broker
     batch: SinkBatch
     placed: Sequence[AdoptTarget]
     _waiting: list[_AwaitedOutcome] = field(default_factory=list)

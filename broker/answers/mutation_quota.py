@@ -4,8 +4,8 @@ A change counts as many partitions as are created or deleted. From a version on 
 THROTTLING_QUOTA_EXCEEDED for what is too much; older ones are done and throttled afterwards.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse
-from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 
@@ -13,7 +13,7 @@ from logstore.wire.errors import ErrorCode
 class MutationQuota:
     """That of the client of one request, which is strict from version `strict_from` on."""
 
-    def __init__(self, broker: Services, call: Call, strict_from: int) -> None:
+    def __init__(self, broker: Broker, call: Call, strict_from: int) -> None:
         self._broker = broker
         self._call = call
         self._is_strict = call.version >= strict_from
@@ -45,7 +45,7 @@ class MutationQuota:
             self._call.throttle_ms = max(self._throttle_ms, time_ms)
 
 
-def may_change_cluster(broker: Services, call: Call, partition_count: int) -> bool:
+def may_change_cluster(broker: Broker, call: Call, partition_count: int) -> bool:
     """Whether a change that is not asked for by itself is done; it counts then."""
     try:
         MutationQuota(broker, call, strict_from=0).take(partition_count)

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.reading.readable import Readable
@@ -24,7 +24,7 @@ class TopicAnswer(Protocol):
     def partitions(self) -> Sequence[PartitionAnswer]: ...
 
 
-def find_leader(broker: Services, topic: Topic, partition: int) -> tuple[Leader | None, ErrorCode]:
+def find_leader(broker: Broker, topic: Topic, partition: int) -> tuple[Leader | None, ErrorCode]:
     """The leader of a partition, or why it cannot be asked here."""
     if not 0 <= partition < topic.partition_count:
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -6,8 +6,8 @@ A change that has begun goes on when its request's time is over.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.answers.broker import Broker
 from broker.answers.creation import begin_and_wait
-from broker.answers.services import Services
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
@@ -22,7 +22,7 @@ class PlacementChange(NamedTuple):
     decide: Decide
 
 
-def find_partition(broker: Services, name: str, partition: int) -> Topic:
+def find_partition(broker: Broker, name: str, partition: int) -> Topic:
     """The topic, if it has that partition. Raises `UnknownTopic`."""
     topic = broker.log.topics.get(name)
     if topic is None or not 0 <= partition < topic.partition_count:
@@ -31,7 +31,7 @@ def find_partition(broker: Services, name: str, partition: int) -> Topic:
 
 
 async def change_all(
-    broker: Services, wanted: Sequence[PlacementChange], timeout_s: float
+    broker: Broker, wanted: Sequence[PlacementChange], timeout_s: float
 ) -> Sequence[PartitionRow | LogstoreError]:
     """For each the row it was decided from, or why it was not."""
     outcomes = await begin_and_wait(broker, _change(broker, wanted), timeout_s)
@@ -39,7 +39,7 @@ async def change_all(
 
 
 async def _change(
-    broker: Services, wanted: Sequence[PlacementChange]
+    broker: Broker, wanted: Sequence[PlacementChange]
 ) -> Sequence[PartitionRow | LogstoreError]:
     outcomes = await broker.log.runner.run(
         change_placements([(one.topic.topic_id, one.partition, one.decide) for one in wanted])

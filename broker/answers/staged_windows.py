@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Seque
 from typing import Any, NamedTuple
 
 from broker.answers import staged_checks
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.answers.staged_checks import CheckedPart, PartOutcome, ReadPart, check_in_slices
 from broker.answers.topic_rules import TopicRules
 from logstore.errors import Corrupt, LogstoreError
@@ -28,7 +28,7 @@ class WindowPart(NamedTuple):
 
 
 async def read_window(
-    broker: Services,
+    broker: Broker,
     bites: Sequence[Bite],
     read: ReadManifest,
     rules_of: Callable[[TopicPartition], TopicRules],
@@ -53,7 +53,7 @@ async def read_window(
 
 
 async def _read_and_check(
-    broker: Services,
+    broker: Broker,
     bites: Sequence[Bite],
     parts: Sequence[Sequence[Bite]],
     read: ReadManifest,
@@ -88,9 +88,7 @@ async def _read_and_check(
         yield outcomes
 
 
-async def _fetch(
-    broker: Services, reads: Sequence[StagedRead]
-) -> dict[int, tuple[memoryview, int]]:
+async def _fetch(broker: Broker, reads: Sequence[StagedRead]) -> dict[int, tuple[memoryview, int]]:
     """The bytes of each read by its number, and where in their object they begin."""
     fetched: dict[int, tuple[memoryview, int]] = {}
 
@@ -102,7 +100,7 @@ async def _fetch(
     return fetched
 
 
-async def _side_by_side(broker: Services, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+async def _side_by_side(broker: Broker, work: Sequence[Coroutine[Any, Any, None]]) -> None:
     """All of `work`, some at a time; the first error ends it and is raised."""
     waiting = iter(work)
 

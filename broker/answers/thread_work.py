@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.call import Call
 
 T = TypeVar("T")
 
 
-async def run_in_thread(broker: Services, call: Call, work: Callable[[], T]) -> T:
+async def run_in_thread(broker: Broker, call: Call, work: Callable[[], T]) -> T:
     """The result of `work`; not the time that it waited for a thread is counted."""
     now_s = broker.loop.time
     took_s = 0.0

@@ -15,11 +15,11 @@ entry).
 
 import asyncio
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import over_budget
 from broker.answers.fence_check import check_not_sealed
 from broker.answers.manifest_copy import NOT_DONE, AdoptTarget, ManifestCopy
 from broker.answers.partitions import find_leader
-from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
@@ -46,7 +46,7 @@ FINAL = (AdoptOutcome.INVALID, AdoptOutcome.UNKNOWN_TOPIC_ID)
 _Unknown = tuple[AdoptTopic, AdoptTopicResult]
 
 
-async def adopt(broker: Services, call: Call, request: AdoptRequest) -> AdoptResponse:
+async def adopt(broker: Broker, call: Call, request: AdoptRequest) -> AdoptResponse:
     response = AdoptResponse()
     placed: list[AdoptTarget] = []
     unknown: list[_Unknown] = []
@@ -68,7 +68,7 @@ async def adopt(broker: Services, call: Call, request: AdoptRequest) -> AdoptRes
 
 
 async def _place(
-    broker: Services, call: Call, topic: Topic, asked: AdoptTopic, result: AdoptTopicResult
+    broker: Broker, call: Call, topic: Topic, asked: AdoptTopic, result: AdoptTopicResult
 ) -> list[AdoptTarget]:
     """The partitions of a topic that are led here; of the others the results say why not."""
     if not broker.allows_on(call, Operation.WRITE, topic):
@@ -93,7 +93,7 @@ async def _place(
 
 
 async def _run(
-    broker: Services,
+    broker: Broker,
     call: Call,
     request: AdoptRequest,
     placed: list[AdoptTarget],
@@ -128,7 +128,7 @@ def _batch_of(request: AdoptRequest) -> SinkBatch:
 
 
 async def _look_for_topic(
-    broker: Services,
+    broker: Broker,
     call: Call,
     read: ReadManifest,
     asked: AdoptTopic,
@@ -164,7 +164,7 @@ def _result(asked: AdoptPartition, outcome: AdoptOutcome, message: str) -> Adopt
     return AdoptPartitionResult(asked.partition, outcome, message=message)
 
 
-async def _doubt(broker: Services, response: AdoptResponse) -> None:
+async def _doubt(broker: Broker, response: AdoptResponse) -> None:
     """Say what a driver takes for final only if no other broker had become the leader."""
     final = [one for topic in response.topics for one in topic.partitions if one.outcome in FINAL]
     error = await check_not_sealed(broker.log) if final else None

@@ -6,12 +6,12 @@ When the answer leaves, this broker goes by the new quotas; the others do within
 
 from collections.abc import Mapping
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.quota_requests import parse_entity, parse_operations
 from broker.answers.repeats import counted
-from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
@@ -37,7 +37,7 @@ Parts = tuple[tuple[str, str | None], ...]
 
 
 async def alter_client_quotas(
-    broker: Services, call: Call, request: AlterClientQuotasRequest
+    broker: Broker, call: Call, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     refusal = over_budget(call.api.key, len(request.entries))
     often: Mapping[Parts, int] = {}
@@ -73,7 +73,7 @@ def _parts_of(entry: EntryData) -> Parts:
 
 
 async def _change(
-    broker: Services,
+    broker: Broker,
     call: Call,
     changes: Mapping[QuotaEntity, Change],
     results: Mapping[QuotaEntity, ResponseEntryData],

@@ -12,9 +12,9 @@ from functools import partial
 
 from broker.answers.altered_brokers import whole_change
 from broker.answers.altered_configs import Apply, alter_each
+from broker.answers.broker import Broker
 from broker.answers.config_changes import new_configs
 from broker.answers.item_frames import ItemFrame
-from broker.answers.services import Services
 from broker.network.call import Call
 from broker.requests.encoding import items_of
 from logstore.wire.messages.alter_configs import (
@@ -25,7 +25,7 @@ from logstore.wire.messages.alter_configs import (
 )
 
 
-async def alter_configs(broker: Services, call: Call, request: AlterConfigsRequest) -> ItemFrame:
+async def alter_configs(broker: Broker, call: Call, request: AlterConfigsRequest) -> ItemFrame:
     answer = items_of(call, AlterConfigsResponse(0), "responses")
     await alter_each(
         broker,

@@ -9,12 +9,12 @@ and ListPartitionReassignments shows it.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import listed, log_change
 from broker.answers.error_codes import code_of
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import cancel, reassign
-from broker.answers.services import Services
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.errors import LogstoreError
@@ -34,7 +34,7 @@ from logstore.wire.messages.alter_partition_reassignments import (
 
 
 async def alter_partition_reassignments(
-    broker: Services, call: Call, request: AlterPartitionReassignmentsRequest
+    broker: Broker, call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change
@@ -92,7 +92,7 @@ def _partitions(
 
 
 async def _lower_factors(
-    broker: Services, call: Call, request: AlterPartitionReassignmentsRequest
+    broker: Broker, call: Call, request: AlterPartitionReassignmentsRequest
 ) -> None:
     """Raises as the registry does: nothing has been reassigned then."""
     if not request.allow_replication_factor_change:

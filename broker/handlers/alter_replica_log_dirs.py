@@ -4,7 +4,7 @@ So a move to it is done already where this broker has a replica of the partition
 directory is unknown, as Kafka answers for one that is not in `log.dirs`.
 """
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
@@ -17,7 +17,7 @@ from logstore.wire.messages.alter_replica_log_dirs import (
 
 
 async def alter_replica_log_dirs(
-    broker: Services, call: Call, request: AlterReplicaLogDirsRequest
+    broker: Broker, call: Call, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     is_allowed = broker.allows(call, Operation.ALTER, *CLUSTER)
     paths: dict[str, dict[int, str]] = {}
@@ -37,7 +37,7 @@ async def alter_replica_log_dirs(
     return response
 
 
-def _code_of(broker: Services, name: str, partition: int, path: str) -> ErrorCode:
+def _code_of(broker: Broker, name: str, partition: int, path: str) -> ErrorCode:
     if path != broker.log.url:
         return ErrorCode.LOG_DIR_NOT_FOUND
     topic = broker.log.topics.get(name)

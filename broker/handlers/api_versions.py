@@ -11,8 +11,8 @@ the client asks again.
 import re
 from collections.abc import Iterable
 
+from broker.answers.broker import Broker
 from broker.answers.feature_updates import FORMAT_LEVEL
-from broker.answers.services import Services
 from broker.network.call import Call
 from broker.network.software import Software
 from logstore.formats.levels import OLDEST_LEVEL
@@ -42,7 +42,7 @@ def advertise(ranges: Iterable[tuple[int, int, int]]) -> None:
     ]
 
 
-def api_versions(broker: Services, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def api_versions(broker: Broker, call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
     if call.version >= SOFTWARE_FROM:
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.match(name) and _SOFTWARE.match(version)):

@@ -4,7 +4,7 @@ Not done: rights of clients.
 """
 
 from broker.answers.acl_requests import check_known, refusal
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from logstore.wire.messages.create_acls import (
@@ -14,9 +14,7 @@ from logstore.wire.messages.create_acls import (
 )
 
 
-async def create_acls(
-    broker: Services, call: Call, request: CreateAclsRequest
-) -> CreateAclsResponse:
+async def create_acls(broker: Broker, call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
     async for acl in call.each(request.creations):
         check_known(
             acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type

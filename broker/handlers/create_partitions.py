@@ -11,6 +11,7 @@ From version 3 on a topic beyond the client's quota of changes is refused
 from collections.abc import Callable
 from functools import partial
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import (
@@ -23,7 +24,6 @@ from broker.answers.creation import (
 from broker.answers.error_codes import Refuse
 from broker.answers.mutation_quota import MutationQuota
 from broker.answers.repeats import counted
-from broker.answers.services import Services
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -45,7 +45,7 @@ STRICT_FROM = 3
 
 
 async def create_partitions(
-    broker: Services, call: Call, request: CreatePartitionsRequest
+    broker: Broker, call: Call, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     often = await call.finish(counted(topic.name for topic in request.topics))
     deadline = broker.loop.time() + request.timeout_ms / 1000
@@ -82,7 +82,7 @@ async def create_partitions(
     return CreatePartitionsResponse(0, list(results.values()))
 
 
-def _find(broker: Services, call: Call, name: str) -> Topic:
+def _find(broker: Broker, call: Call, name: str) -> Topic:
     if not broker.allows(call, Operation.ALTER, ResourceKind.TOPIC, name):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to change this topic")
     topic = broker.log.topics.get(name)
@@ -92,7 +92,7 @@ def _find(broker: Services, call: Call, name: str) -> Topic:
     return topic
 
 
-def _assignments(broker: Services, topic: Topic, asked: CreatePartitionsTopic) -> Assignments:
+def _assignments(broker: Broker, topic: Topic, asked: CreatePartitionsTopic) -> Assignments:
     """Brokers of each new partition, after all that is said about them was checked."""
     now = topic.partition_count
     if asked.count <= now:
@@ -106,7 +106,7 @@ def _assignments(broker: Services, topic: Topic, asked: CreatePartitionsTopic) -
 
 
 def _assigned(
-    broker: Services, topic: Topic, count: int, assigned: list[CreatePartitionsAssignment]
+    broker: Broker, topic: Topic, count: int, assigned: list[CreatePartitionsAssignment]
 ) -> Assignments:
     now = topic.partition_count
     if len(assigned) != count - now:
@@ -124,7 +124,7 @@ def _assigned(
 
 
 async def _grow(
-    broker: Services,
+    broker: Broker,
     topic: Topic,
     count: int,
     assignments: Assignments,

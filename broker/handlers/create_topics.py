@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import (
@@ -33,7 +34,6 @@ from broker.answers.creation import (
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.mutation_quota import MutationQuota
 from broker.answers.repeats import counted
-from broker.answers.services import Services
 from broker.answers.shown_configs import show_topic_configs
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
@@ -63,7 +63,7 @@ class _Layout(NamedTuple):
 
 
 async def create_topics(
-    broker: Services, call: Call, request: CreateTopicsRequest
+    broker: Broker, call: Call, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     often = await call.finish(counted(topic.name for topic in request.topics))
     deadline = broker.loop.time() + request.timeout_ms / 1000
@@ -94,7 +94,7 @@ def _partitions_of(asked: CreatableTopic) -> int:
 
 
 async def _create(
-    broker: Services,
+    broker: Broker,
     call: Call,
     request: CreateTopicsRequest,
     asked: CreatableTopic,
@@ -140,7 +140,7 @@ async def _create(
     return result
 
 
-def _layout(broker: Services, asked: CreatableTopic) -> _Layout:
+def _layout(broker: Broker, asked: CreatableTopic) -> _Layout:
     """Where the partitions are to be, after all that is said about them was checked."""
     if asked.assignments:
         return _assigned(broker, asked)
@@ -157,7 +157,7 @@ def _layout(broker: Services, asked: CreatableTopic) -> _Layout:
     return _Layout(replicas, place_partitions(broker.log, count, replicas, broker.load))
 
 
-def _assigned(broker: Services, asked: CreatableTopic) -> _Layout:
+def _assigned(broker: Broker, asked: CreatableTopic) -> _Layout:
     if asked.num_partitions != BROKER_DEFAULT or asked.replication_factor != BROKER_DEFAULT:
         raise Refuse(
             ErrorCode.INVALID_REQUEST,
@@ -189,7 +189,7 @@ def _configs(asked: CreatableTopic, defaults: Mapping[str, str]) -> dict[str, st
     return check_topic_configs(given, defaults)
 
 
-def _echo(broker: Services, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
+def _echo(broker: Broker, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
     """Every configuration, with where its value is from."""
     return [
         CreatableTopicConfigs(one.name, one.value, False, one.source, one.is_sensitive)

@@ -4,7 +4,7 @@ Not done: rights of clients.
 """
 
 from broker.answers.acl_requests import check_known, refusal
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from logstore.wire.messages.delete_acls import (
@@ -14,9 +14,7 @@ from logstore.wire.messages.delete_acls import (
 )
 
 
-async def delete_acls(
-    broker: Services, call: Call, request: DeleteAclsRequest
-) -> DeleteAclsResponse:
+async def delete_acls(broker: Broker, call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
     async for acl in call.each(request.filters):
         check_known(
             acl.resource_type_filter, acl.pattern_type_filter, acl.operation, acl.permission_type

@@ -3,9 +3,9 @@
 The answer leaves when all that was deleted is committed.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.client_changes import log_change
 from broker.answers.group_requests import coordinator_for
-from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.network.authorizer import Operation
 from broker.network.call import Call
@@ -18,7 +18,7 @@ from logstore.wire.messages.delete_groups import (
 
 
 async def delete_groups(
-    broker: Services, call: Call, request: DeleteGroupsRequest
+    broker: Broker, call: Call, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     results: list[DeletableGroupResult] = []
     deleted: dict[Coordinator, list[DeletableGroupResult]] = {}

@@ -9,13 +9,13 @@ answer that there is no such offset comes a fencing check: clients do not ask ag
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import listed, log_change
 from broker.answers.creation import begin_and_wait
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import fence_check_of
 from broker.answers.log_starts import NewStart, raise_led
-from broker.answers.services import Services
 from broker.answers.shown_cluster import INTERNAL_TOPICS
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -47,7 +47,7 @@ class _Wanted(NamedTuple):
 
 
 async def delete_records(
-    broker: Services, call: Call, request: DeleteRecordsRequest
+    broker: Broker, call: Call, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     topics: list[DeleteRecordsTopicResult] = []
     wanted: list[_Wanted] = []
@@ -93,7 +93,7 @@ def _partitions(
             yield asked, one
 
 
-def _find(broker: Services, call: Call, name: str, partition: int) -> Topic:
+def _find(broker: Broker, call: Call, name: str, partition: int) -> Topic:
     if not broker.allows(call, Operation.DELETE, ResourceKind.TOPIC, name):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to delete records")
     topic = broker.log.topics.get(name)
@@ -124,7 +124,7 @@ def _plan(
 
 
 async def _raise(
-    broker: Services, call: Call, wanted: Sequence[_Wanted]
+    broker: Broker, call: Call, wanted: Sequence[_Wanted]
 ) -> Sequence[LogstoreError | None]:
     """Raise log starts in the registry, then here; for each what went wrong."""
     plans = [one for one in wanted if one.offset > one.leader.log_start]

@@ -10,13 +10,13 @@ From version 5 on a topic beyond the client's quota of changes is refused
 from collections.abc import Iterable
 from functools import partial
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait, check_not_internal
 from broker.answers.error_codes import Refuse
 from broker.answers.mutation_quota import MutationQuota
 from broker.answers.repeats import counted
-from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
@@ -36,7 +36,7 @@ STATES_FROM = 6
 
 
 async def delete_topics(
-    broker: Services, call: Call, request: DeleteTopicsRequest
+    broker: Broker, call: Call, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     often = await call.finish(counted((one.name, one.topic_id) for one in _asked(call, request)))
     deadline = broker.loop.time() + request.timeout_ms / 1000
@@ -66,7 +66,7 @@ def _asked(call: Call, request: DeleteTopicsRequest) -> Iterable[DeleteTopicStat
     return map(DeleteTopicState, request.topic_names)
 
 
-def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
+def _find(broker: Broker, call: Call, asked: DeleteTopicState) -> Topic:
     """The topic, if it is there and the client may delete it."""
     if asked.name is not None and asked.topic_id != ZERO_UUID:
         raise Refuse(ErrorCode.INVALID_REQUEST, "give the name or the id of a topic, not both")
@@ -92,7 +92,7 @@ def _find(broker: Services, call: Call, asked: DeleteTopicState) -> Topic:
     return topic
 
 
-async def _delete(broker: Services, call: Call, topic: Topic, left_s: float) -> None:
+async def _delete(broker: Broker, call: Call, topic: Topic, left_s: float) -> None:
     begin = partial(broker.log.delete_topic, topic.name)
     work = logged(begin, call, "topic deleted: name=%s", topic.name)
     outcome = await begin_and_wait(broker, work, left_s)

@@ -4,15 +4,13 @@
 """
 
 from broker.answers.acl_requests import check_known, refusal
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from logstore.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
-def describe_acls(
-    broker: Services, call: Call, request: DescribeAclsRequest
-) -> DescribeAclsResponse:
+def describe_acls(broker: Broker, call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
     check_known(
         request.resource_type_filter,
         request.pattern_type_filter,

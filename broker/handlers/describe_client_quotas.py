@@ -3,8 +3,8 @@
 No component asks for all; `strict` leaves out entities of further kinds (KIP-546).
 """
 
+from broker.answers.broker import Broker
 from broker.answers.quota_requests import parse_filter
-from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.formats.quota_row import QuotaEntity, Values
 from logstore.wire.messages.describe_client_quotas import (
@@ -17,7 +17,7 @@ from logstore.wire.messages.describe_client_quotas import (
 
 
 async def describe_client_quotas(
-    broker: Services, call: Call, request: DescribeClientQuotasRequest
+    broker: Broker, call: Call, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     wanted = parse_filter(request.components, is_strict=request.strict)
     entries: list[EntryData] = []

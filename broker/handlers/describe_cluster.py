@@ -4,7 +4,7 @@ Brokers that are not alive are fenced, in Kafka's words; version 2 asks for them
 There are no controllers with addresses of their own (version 1, KIP-919).
 """
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.answers.shown_cluster import show_brokers
 from broker.network.authorizer import CLUSTER, CLUSTER_OPERATIONS
 from broker.network.call import Call
@@ -20,7 +20,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def describe_cluster(
-    broker: Services, call: Call, request: DescribeClusterRequest
+    broker: Broker, call: Call, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         return _wrong_endpoint(request.endpoint_type)

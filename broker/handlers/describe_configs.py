@@ -7,13 +7,13 @@ empty name stands for all of them, and has the settings that were changed for al
 
 from collections.abc import Sequence
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
 from broker.answers.error_codes import Refuse
 from broker.answers.fixed_configs import show_fixed_configs
 from broker.answers.item_frames import ItemFrame
 from broker.answers.logger_levels import logger_level, logger_names
-from broker.answers.services import Services
 from broker.answers.shown_configs import (
     ShownConfig,
     show_broker_configs,
@@ -37,7 +37,7 @@ from logstore.wire.messages.describe_configs import (
 
 
 async def describe_configs(
-    broker: Services, call: Call, request: DescribeConfigsRequest
+    broker: Broker, call: Call, request: DescribeConfigsRequest
 ) -> ItemFrame:
     answer = items_of(call, DescribeConfigsResponse(0), "results")
     resources = await _merge(call, request.resources)
@@ -74,7 +74,7 @@ async def _merge(
     return merged
 
 
-def _describe(broker: Services, call: Call, kind: int, name: str) -> Sequence[ShownConfig]:
+def _describe(broker: Broker, call: Call, kind: int, name: str) -> Sequence[ShownConfig]:
     if kind == ResourceType.TOPIC:
         if not broker.allows(call, Operation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, name):
             raise Refuse(

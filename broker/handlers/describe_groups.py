@@ -3,12 +3,12 @@
 A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUND as well.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse
 from broker.answers.group_requests import coordinator_for
 from broker.answers.item_frames import ItemFrame
 from broker.answers.repeats import without_repeats
-from broker.answers.services import Services
 from broker.groups.decisions.describe import DEAD, describe
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -28,9 +28,7 @@ GROUP_OPERATIONS = (
 )
 
 
-async def describe_groups(
-    broker: Services, call: Call, request: DescribeGroupsRequest
-) -> ItemFrame:
+async def describe_groups(broker: Broker, call: Call, request: DescribeGroupsRequest) -> ItemFrame:
     answer = items_of(call, DescribeGroupsResponse(0), "groups")
     async for group_id in call.each(without_repeats(request.groups)):
         try:
@@ -46,7 +44,7 @@ async def describe_groups(
     return answer
 
 
-def _describe(broker: Services, call: Call, group_id: str) -> DescribedGroup:
+def _describe(broker: Broker, call: Call, group_id: str) -> DescribedGroup:
     coordinator = coordinator_for(broker, call, group_id, Operation.DESCRIBE, may_be_nameless=True)
     if isinstance(coordinator, ErrorCode):
         return DescribedGroup(coordinator, None, group_id)

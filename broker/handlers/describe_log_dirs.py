@@ -6,9 +6,9 @@ no offsets and is on no way to another directory. How large the store is and how
 is not known (-1).
 """
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import code_of
 from broker.answers.repeats import merge_topics
-from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
@@ -25,7 +25,7 @@ from logstore.wire.messages.describe_log_dirs import (
 
 
 async def describe_log_dirs(
-    broker: Services, call: Call, request: DescribeLogDirsRequest
+    broker: Broker, call: Call, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     result = DescribeLogDirsResult(ErrorCode.NONE, broker.log.url)
     names: list[str] = []
@@ -51,7 +51,7 @@ async def describe_log_dirs(
     return DescribeLogDirsResponse(0, ErrorCode.NONE, [result])
 
 
-def _asked(broker: Services, request: DescribeLogDirsRequest) -> Slices[list[tuple[Topic, int]]]:
+def _asked(broker: Broker, request: DescribeLogDirsRequest) -> Slices[list[tuple[Topic, int]]]:
     known = broker.log.topics
     if request.topics is None:
         return [

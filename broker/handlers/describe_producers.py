@@ -7,11 +7,11 @@ producers do not fit in the answer is refused.
 
 from collections.abc import Mapping, Sequence
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.partitions import find_leader
 from broker.answers.repeats import merge_topics
-from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.fencing import fence_code
@@ -35,7 +35,7 @@ PRODUCER_BYTES = 37
 
 
 async def describe_producers(
-    broker: Services, call: Call, request: DescribeProducersRequest
+    broker: Broker, call: Call, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
     merged = await call.finish(
         merge_topics((one.name, one.partition_indexes) for one in request.topics)
@@ -51,7 +51,7 @@ async def describe_producers(
 
 
 async def _describe(
-    broker: Services, call: Call, asked: Mapping[str, Sequence[int]], refusal: ErrorCode
+    broker: Broker, call: Call, asked: Mapping[str, Sequence[int]], refusal: ErrorCode
 ) -> list[TopicResponse]:
     topics: list[TopicResponse] = []
     byte_count = 0
@@ -69,7 +69,7 @@ async def _describe(
     return topics
 
 
-def _check(broker: Services, call: Call, name: str) -> ErrorCode:
+def _check(broker: Broker, call: Call, name: str) -> ErrorCode:
     try:
         check_topic_name(name)
     except BadTopicName as error:
@@ -80,7 +80,7 @@ def _check(broker: Services, call: Call, name: str) -> ErrorCode:
 
 
 async def _partition(
-    broker: Services, call: Call, topic: Topic, answer: PartitionResponse, byte_count: int
+    broker: Broker, call: Call, topic: Topic, answer: PartitionResponse, byte_count: int
 ) -> None:
     with errors_in(answer):
         check_answer(call.api.key, byte_count)
@@ -97,7 +97,7 @@ async def _partition(
             answer.active_producers.append(state)
 
 
-def _producers_of(broker: Services, topic: Topic, partition: int) -> Slices[list[ActiveProducer]]:
+def _producers_of(broker: Broker, topic: Topic, partition: int) -> Slices[list[ActiveProducer]]:
     """Raises `Refuse`."""
     leader, code = find_leader(broker, topic, partition)
     if leader is not None:

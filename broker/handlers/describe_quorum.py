@@ -4,8 +4,8 @@ Every broker answers, from what it has seen (`broker.answers.shown_quorum`). Whe
 controller it refuses with the code after which clients ask again.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.repeats import merge_topics
-from broker.answers.services import Services
 from broker.answers.shown_quorum import (
     METADATA_PARTITION,
     METADATA_TOPIC,
@@ -27,7 +27,7 @@ from logstore.wire.messages.describe_quorum import (
 
 
 async def describe_quorum(
-    broker: Services, call: Call, request: DescribeQuorumRequest
+    broker: Broker, call: Call, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     if not _is_about_metadata(request):
         return await _refuse_each(call, request)
@@ -55,7 +55,7 @@ async def _refuse_each(call: Call, request: DescribeQuorumRequest) -> DescribeQu
     return response
 
 
-def _describe(broker: Services) -> DescribeQuorumResponse:
+def _describe(broker: Broker) -> DescribeQuorumResponse:
     lease, log = broker.controller_lease, broker.log
     live = log.live_brokers()
     if lease is None or lease.owner not in live:

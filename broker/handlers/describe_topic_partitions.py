@@ -8,7 +8,7 @@ the two lists of eligible ones have nothing to add.
 from collections.abc import Iterator, Sequence
 from heapq import merge
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
 from broker.network.authorizer import TOPIC_OPERATIONS, Operation, ResourceKind
 from broker.network.call import Call
@@ -31,7 +31,7 @@ PAGE_PARTITIONS_MAX = 2000
 
 
 async def describe_topic_partitions(
-    broker: Services, call: Call, request: DescribeTopicPartitionsRequest
+    broker: Broker, call: Call, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     cursor, left = request.cursor, min(request.response_partition_limit, PAGE_PARTITIONS_MAX)
     if left < 1 or (cursor is not None and cursor.partition_index < 0):
@@ -68,7 +68,7 @@ async def _refused(
 
 
 async def _names(
-    broker: Services, call: Call, request: DescribeTopicPartitionsRequest
+    broker: Broker, call: Call, request: DescribeTopicPartitionsRequest
 ) -> Iterator[str]:
     """Returns the names asked for in order, from the cursor on."""
     start = "" if request.cursor is None else request.cursor.topic_name
@@ -89,7 +89,7 @@ def _first(cursor: Cursor | None, name: str) -> int:
     return cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
 
 
-def _find(broker: Services, call: Call, name: str) -> Topic | DescribeTopicPartitionsResponseTopic:
+def _find(broker: Broker, call: Call, name: str) -> Topic | DescribeTopicPartitionsResponseTopic:
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name):
         return DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = broker.log.topics.get(name)
@@ -99,7 +99,7 @@ def _find(broker: Services, call: Call, name: str) -> Topic | DescribeTopicParti
 
 
 def _describe(
-    broker: Services, call: Call, topic: Topic, first: int, page: Sequence[PartitionRow]
+    broker: Broker, call: Call, topic: Topic, first: int, page: Sequence[PartitionRow]
 ) -> DescribeTopicPartitionsResponseTopic:
     live = frozenset(broker.log.live_brokers())
     partitions = []

@@ -4,8 +4,8 @@ No names ask for all users. `kafka-configs --entity-type users` asks beside Desc
 Not done: authentication.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.repeats import counted
-from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_user_scram_credentials import (
@@ -16,7 +16,7 @@ from logstore.wire.messages.describe_user_scram_credentials import (
 
 
 async def describe_user_scram_credentials(
-    broker: Services, call: Call, request: DescribeUserScramCredentialsRequest
+    broker: Broker, call: Call, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     response = DescribeUserScramCredentialsResponse()
     often = await call.finish(counted(user.name for user in request.users or ()))

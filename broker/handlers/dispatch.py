@@ -10,7 +10,7 @@ once it turns out to have many items, and these are bounded.
 
 from functools import partial
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.answers.thread_work import run_in_thread
 from broker.handlers.api_versions import answer_unknown_version
 from broker.handlers.served_requests import HANDLERS
@@ -33,7 +33,7 @@ PRODUCE_AT_ONCE_MAX = 1_000
 """A Produce with more items is decoded in a thread: so many take 2 to 3 ms."""
 
 
-def dispatch(broker: Services, connection: ClientConnection, frame: memoryview) -> None:
+def dispatch(broker: Broker, connection: ClientConnection, frame: memoryview) -> None:
     """Raises `Invalid`, with the fault and its byte, for a frame that is no known request."""
     key, version, correlation_id, client_id, at = decode_request_header(frame)
     handler = HANDLERS.get(key)
@@ -79,7 +79,7 @@ def _bad_request(call: Call, error: DecodeError) -> Invalid:
 
 
 def _begin_in_thread(
-    broker: Services,
+    broker: Broker,
     connection: ClientConnection,
     call: Call,
     handler: Row,
@@ -97,7 +97,7 @@ def _begin_in_thread(
 
 
 async def _decode_in_thread(
-    broker: Services, call: Call, handler: Row, frame: Buffer, at: int, items_max: int
+    broker: Broker, call: Call, handler: Row, frame: Buffer, at: int, items_max: int
 ) -> None:
     """Requests behind this one wait: they are to be handled in order."""
     connection = call.connection

@@ -8,10 +8,10 @@ partitions; then those that need no election are left out.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import Election, elect
-from broker.answers.services import Services
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.epoch.log import Topic
@@ -48,7 +48,7 @@ class _Begun(NamedTuple):
 
 
 async def elect_leaders(
-    broker: Services, call: Call, request: ElectLeadersRequest
+    broker: Broker, call: Call, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     if request.election_type not in Election.__members__.values():
         why = f"no such election: election_type={request.election_type}"
@@ -68,7 +68,7 @@ async def elect_leaders(
 
 
 async def _begin(
-    broker: Services, call: Call, request: ElectLeadersRequest, results: Results, deadline: float
+    broker: Broker, call: Call, request: ElectLeadersRequest, results: Results, deadline: float
 ) -> list[_Begun]:
     """Ask for the elections; those that end here get their place in `results` alone."""
     live = frozenset(broker.log.live_brokers())
@@ -98,7 +98,7 @@ async def _begin(
     return begun
 
 
-def _asked(broker: Services, request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
+def _asked(broker: Broker, request: ElectLeadersRequest) -> Iterable[tuple[str, int]]:
     if request.topic_partitions is None:
         topics = tuple(broker.log.topics.values())
         return ((topic.name, n) for topic in topics for n in range(topic.partition_count))
@@ -106,7 +106,7 @@ def _asked(broker: Services, request: ElectLeadersRequest) -> Iterable[tuple[str
 
 
 async def _wait(
-    broker: Services, call: Call, begun: list[_Begun], results: Results, timeout_s: float
+    broker: Broker, call: Call, begun: list[_Begun], results: Results, timeout_s: float
 ) -> None:
     """Until each has its new leader; those that have none in time get an error."""
 
@@ -123,7 +123,7 @@ async def _wait(
             _set_error(results[one.topic.name, one.partition], late)
 
 
-def _left_s(broker: Services, deadline: float) -> float:
+def _left_s(broker: Broker, deadline: float) -> float:
     return max(0.0, deadline - broker.loop.time())
 
 

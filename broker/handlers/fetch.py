@@ -27,6 +27,7 @@ Not done: transactions, so the list of aborted ones is empty.
 
 import asyncio
 
+from broker.answers.broker import Broker, Work
 from broker.answers.error_codes import code_of
 from broker.answers.fence_check import FenceCheck, fence_check_of
 from broker.answers.fetch_attempt import TOPIC_IDS_FROM, FetchAttempt, PartitionKey, StoreRead
@@ -38,7 +39,6 @@ from broker.answers.fetch_interest import (
 )
 from broker.answers.fetch_session import FetchSession
 from broker.answers.long_answers import answer_long
-from broker.answers.services import Services, Work
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError
@@ -61,7 +61,7 @@ COPIED_BYTES_MAX = 1024 * 1024
 STORE_READ_TIMEOUT_S = 30.0
 
 
-def fetch(broker: Services, call: Call, request: FetchRequest) -> None:
+def fetch(broker: Broker, call: Call, request: FetchRequest) -> None:
     known = call.connection.fetch_session
     session = broker.fetch_sessions.begin(
         known if isinstance(known, FetchSession) else None,
@@ -107,7 +107,7 @@ class _Fetch:
     )
 
     def __init__(
-        self, broker: Services, call: Call, request: FetchRequest, session: FetchSession | None
+        self, broker: Broker, call: Call, request: FetchRequest, session: FetchSession | None
     ) -> None:
         self._broker = broker
         self._call = call

@@ -4,9 +4,9 @@ There are no coordinators of transactions yet, nor of share groups: COORDINATOR_
 which clients ask again until their own timeout.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.group_coordinators import find_group, has_offsets_topic
 from broker.answers.item_frames import ItemFrame
-from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.encoding import items_of
@@ -26,7 +26,7 @@ _MESSAGE = "transactions and share groups are not supported by this version"
 
 
 async def find_coordinator(
-    broker: Services, call: Call, request: FindCoordinatorRequest
+    broker: Broker, call: Call, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | ItemFrame:
     if request.key_type == GROUP and not has_offsets_topic(broker):
         # The first group there is waits for the topic: sooner done than to be asked again.
@@ -46,7 +46,7 @@ async def find_coordinator(
     return answer
 
 
-def _find(broker: Services, call: Call, key_type: int, key: str) -> Coordinator:
+def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
     code = _refusal(broker, call, key_type, key)
     if not code and key_type == GROUP:
         return find_group(broker, call, key)
@@ -54,7 +54,7 @@ def _find(broker: Services, call: Call, key_type: int, key: str) -> Coordinator:
     return Coordinator(key, NO_NODE, "", -1, code, _MESSAGE)
 
 
-def _refusal(broker: Services, call: Call, key_type: int, key: str) -> ErrorCode:
+def _refusal(broker: Broker, call: Call, key_type: int, key: str) -> ErrorCode:
     if (key_type == SHARE and call.version < SHARE_FROM) or key_type not in (
         GROUP,
         TRANSACTION,

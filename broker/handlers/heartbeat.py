@@ -3,15 +3,15 @@
 REBALANCE_IN_PROGRESS sends it back to JoinGroup.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.group_requests import coordinator_for
-from broker.answers.services import Services
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def heartbeat(broker: Services, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+def heartbeat(broker: Broker, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     coordinator = coordinator_for(broker, call, request.group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
         # While the group is loaded its members' time does not run.

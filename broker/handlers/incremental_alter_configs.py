@@ -8,9 +8,9 @@ from functools import partial
 
 from broker.answers.altered_brokers import incremental_change
 from broker.answers.altered_configs import Apply, alter_each
+from broker.answers.broker import Broker
 from broker.answers.config_changes import apply_changes, check_changes
 from broker.answers.item_frames import ItemFrame
-from broker.answers.services import Services
 from broker.network.call import Call
 from broker.requests.encoding import items_of
 from logstore.wire.messages.incremental_alter_configs import (
@@ -22,7 +22,7 @@ from logstore.wire.messages.incremental_alter_configs import (
 
 
 async def incremental_alter_configs(
-    broker: Services, call: Call, request: IncrementalAlterConfigsRequest
+    broker: Broker, call: Call, request: IncrementalAlterConfigsRequest
 ) -> ItemFrame:
     answer = items_of(call, IncrementalAlterConfigsResponse(0), "responses")
     await alter_each(
@@ -38,7 +38,7 @@ async def incremental_alter_configs(
     return answer
 
 
-def _apply_of(broker: Services, configs: Sequence[AlterableConfig]) -> Apply:
+def _apply_of(broker: Broker, configs: Sequence[AlterableConfig]) -> Apply:
     operations = [(one.name, one.config_operation, one.value) for one in configs]
 
     def apply(configs: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ Not done: transactions. With a transactional id the answer is COORDINATOR_NOT_AV
 that FindCoordinator gives: clients look for a coordinator until their own timeout, and say so.
 """
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
@@ -14,7 +14,7 @@ from logstore.wire.messages.init_producer_id import InitProducerIdRequest, InitP
 
 
 def init_producer_id(
-    broker: Services, call: Call, request: InitProducerIdRequest
+    broker: Broker, call: Call, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     code = _refusal(broker, call, request)
     if code:
@@ -22,7 +22,7 @@ def init_producer_id(
     return InitProducerIdResponse(0, 0, broker.log.new_producer_id(), 0)
 
 
-def _refusal(broker: Services, call: Call, request: InitProducerIdRequest) -> ErrorCode:
+def _refusal(broker: Broker, call: Call, request: InitProducerIdRequest) -> ErrorCode:
     transaction = request.transactional_id
     if transaction == "":
         return ErrorCode.INVALID_REQUEST

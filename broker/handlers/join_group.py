@@ -4,9 +4,9 @@ v1 rebalance timeout of its own    v4 MEMBER_ID_REQUIRED (KIP-394)    v5 group i
 v7 protocol type in the answer     v8 reason                          v9 skip assignment
 """
 
+from broker.answers.broker import Broker
 from broker.answers.group_answers import HeldCall
 from broker.answers.group_requests import client_host, coordinator_for
-from broker.answers.services import Services
 from broker.groups.decisions.join import JoinAsk
 from broker.groups.decisions.outcome import Joined
 from broker.network.authorizer import Operation
@@ -23,7 +23,7 @@ NULL_PROTOCOL_FROM = 7
 SKIPS_FROM = 9
 
 
-def join_group(broker: Services, call: Call, request: JoinGroupRequest) -> JoinGroupResponse | None:
+def join_group(broker: Broker, call: Call, request: JoinGroupRequest) -> JoinGroupResponse | None:
     """Returns None where the group answers, through its `HeldCall`."""
     group_id, version = request.group_id, call.version
     coordinator = coordinator_for(broker, call, group_id, Operation.READ)

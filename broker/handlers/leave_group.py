@@ -4,8 +4,8 @@ A consumer that closes waits for this answer, so the answer does not wait for th
 members some leave at a time.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.group_requests import coordinator_for
-from broker.answers.services import Services
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from logstore.slices import parts_of
@@ -22,9 +22,7 @@ AT_ONCE = 500
 """Members that leave in one step."""
 
 
-async def leave_group(
-    broker: Services, call: Call, request: LeaveGroupRequest
-) -> LeaveGroupResponse:
+async def leave_group(broker: Broker, call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
     coordinator = coordinator_for(broker, call, request.group_id, Operation.READ)
     if isinstance(coordinator, ErrorCode):
         return LeaveGroupResponse(0, coordinator, [])

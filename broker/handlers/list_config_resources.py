@@ -6,9 +6,9 @@ of types asks for all types. Groups have no configs here.
 
 from collections.abc import Iterable
 
+from broker.answers.broker import Broker
 from broker.answers.config_resources import LISTED_TYPES, ResourceType
 from broker.answers.error_codes import Refuse
-from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_config_resources import (
@@ -19,7 +19,7 @@ from logstore.wire.messages.list_config_resources import (
 
 
 async def list_config_resources(
-    broker: Services, call: Call, request: ListConfigResourcesRequest
+    broker: Broker, call: Call, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     known = LISTED_TYPES[call.version]
     types = dict.fromkeys(request.resource_types or known)
@@ -32,7 +32,7 @@ async def list_config_resources(
     return ListConfigResourcesResponse(0, ErrorCode.NONE, resources)
 
 
-def _names(broker: Services, kind: int) -> Iterable[str]:
+def _names(broker: Broker, kind: int) -> Iterable[str]:
     if kind == ResourceType.TOPIC:
         return list(broker.log.topics)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):

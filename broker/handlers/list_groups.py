@@ -4,7 +4,7 @@ Tools ask every broker. A group of which this client may know nothing is not lis
 on by state, from version 5 by type; all groups here are of the type "classic".
 """
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.groups.decisions.describe import CLASSIC, list_filter
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
@@ -16,9 +16,7 @@ from logstore.wire.messages.list_groups import (
 )
 
 
-async def list_groups(
-    broker: Services, call: Call, request: ListGroupsRequest
-) -> ListGroupsResponse:
+async def list_groups(broker: Broker, call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     """A group that comes or goes between two turns may be listed or not."""
     is_listed = await call.finish(
         list_filter(request.states_filter or (), request.types_filter or ())

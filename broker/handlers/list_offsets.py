@@ -17,9 +17,9 @@ partitions side by side. Only the leader answers, when it is sure that it is one
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import code_of
 from broker.answers.partitions import check_epoch, epoch_at, find_leader, has_unknown_epoch
-from broker.answers.services import Services
 from broker.answers.side_by_side import look_up_side_by_side
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
@@ -65,7 +65,7 @@ class _Listing(NamedTuple):
 
 
 async def list_offsets(
-    broker: Services, call: Call, request: ListOffsetsRequest
+    broker: Broker, call: Call, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     listing = _Listing([], [])
     is_sure = broker.log.has_read_lease
@@ -83,7 +83,7 @@ async def list_offsets(
 
 
 async def _list(
-    broker: Services, call: Call, request: ListOffsetsRequest, refusal: ErrorCode
+    broker: Broker, call: Call, request: ListOffsetsRequest, refusal: ErrorCode
 ) -> _Listing:
     listing = _Listing([], [])
     async for asked in call.each(request.topics):
@@ -93,7 +93,7 @@ async def _list(
 
 
 async def _list_topic(
-    broker: Services,
+    broker: Broker,
     call: Call,
     request: ListOffsetsRequest,
     asked: ListOffsetsTopic,
@@ -115,7 +115,7 @@ async def _list_topic(
 
 
 def _list_partition(
-    broker: Services,
+    broker: Broker,
     call: Call,
     request: ListOffsetsRequest,
     topic: Topic,
@@ -153,7 +153,7 @@ def _answer_end(
         answer.leader_epoch = epoch_at(leader, leader.log_start)
 
 
-async def _look_up(broker: Services, by_time: list[_ByTime], committed_only: bool) -> None:
+async def _look_up(broker: Broker, by_time: list[_ByTime], committed_only: bool) -> None:
     async def look_up(one: _ByTime) -> None:
         await _look_up_one(broker, *one, committed_only)
 
@@ -169,7 +169,7 @@ async def _look_up(broker: Services, by_time: list[_ByTime], committed_only: boo
 
 
 async def _look_up_one(
-    broker: Services,
+    broker: Broker,
     leader: Leader,
     wanted: ListOffsetsPartition,
     answer: ListOffsetsPartitionResponse,
@@ -186,7 +186,7 @@ async def _look_up_one(
         answer.offset, answer.timestamp, answer.leader_epoch = record
 
 
-async def _find(broker: Services, leader: Leader, timestamp: int, up_to: int) -> FoundRecord | None:
+async def _find(broker: Broker, leader: Leader, timestamp: int, up_to: int) -> FoundRecord | None:
     """The question asked by `timestamp`, a time or one of the numbers above."""
     log = broker.log
     if timestamp == MAX_TIMESTAMP:

@@ -6,7 +6,7 @@ is done, the replicas are those from before and those to come.
 
 from collections.abc import Iterable
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.partition_row import PartitionRow
@@ -19,7 +19,7 @@ from logstore.wire.messages.list_partition_reassignments import (
 
 
 async def list_partition_reassignments(
-    broker: Services, call: Call, request: ListPartitionReassignmentsRequest
+    broker: Broker, call: Call, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     topics = []
     async for topic, numbers in call.each(_asked(broker, request)):
@@ -34,7 +34,7 @@ async def list_partition_reassignments(
 
 
 def _asked(
-    broker: Services, request: ListPartitionReassignmentsRequest
+    broker: Broker, request: ListPartitionReassignmentsRequest
 ) -> Iterable[tuple[Topic, Iterable[int]]]:
     known = broker.log.topics
     if request.topics is None:

@@ -6,8 +6,8 @@ Not done: transactions. `transactional_id_pattern` (version 2) is not compiled, 
 none is not refused: nothing could match it.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.repeats import counted
-from broker.answers.services import Services
 from broker.network.call import Call
 from logstore.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -29,7 +29,7 @@ STATES = frozenset(
 
 
 async def list_transactions(
-    broker: Services, call: Call, request: ListTransactionsRequest
+    broker: Broker, call: Call, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     often = await call.finish(counted(request.state_filters))
     unknown = [state async for state in call.each(often) if state not in STATES]

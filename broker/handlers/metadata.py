@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
+from broker.answers.broker import Broker
 from broker.answers.creation import auto_create, check_new_name
 from broker.answers.error_codes import code_of
 from broker.answers.metadata_bytes import (
@@ -25,7 +26,6 @@ from broker.answers.metadata_bytes import (
     frame_with_topics,
 )
 from broker.answers.mutation_quota import may_change_cluster
-from broker.answers.services import Services
 from broker.answers.shown_cluster import show_brokers
 from broker.network.authorizer import (
     CLUSTER,
@@ -51,7 +51,7 @@ EMPTY_MEANS_ALL = 0
 NAMES_NULL_FROM = 12
 
 
-async def metadata(broker: Services, call: Call, request: MetadataRequest) -> EncodedAnswer:
+async def metadata(broker: Broker, call: Call, request: MetadataRequest) -> EncodedAnswer:
     if not broker.leader_settling.is_settled():
         await broker.leader_settling.wait()
     listener = call.connection.listener
@@ -86,7 +86,7 @@ async def metadata(broker: Services, call: Call, request: MetadataRequest) -> En
 
 
 def _topics(
-    broker: Services, call: Call, request: MetadataRequest
+    broker: Broker, call: Call, request: MetadataRequest
 ) -> Iterator[Topic | MetadataResponseTopic | None]:
     """The topics asked for; those that cannot be shown as an answer that says why, None if hidden.
 
@@ -107,7 +107,7 @@ def _topics(
 
 
 def _find(
-    broker: Services, call: Call, request: MetadataRequest, name: str | None, topic_id: bytes
+    broker: Broker, call: Call, request: MetadataRequest, name: str | None, topic_id: bytes
 ) -> Topic | MetadataResponseTopic:
     if name is None:
         return _find_by_id(broker, call, topic_id)
@@ -119,7 +119,7 @@ def _find(
     return MetadataResponseTopic(_missing(broker, call, request, name), name)
 
 
-def _find_by_id(broker: Services, call: Call, topic_id: bytes) -> Topic | MetadataResponseTopic:
+def _find_by_id(broker: Broker, call: Call, topic_id: bytes) -> Topic | MetadataResponseTopic:
     if call.version < NAMES_NULL_FROM or topic_id == ZERO_UUID:
         nameless = None if call.version >= NAMES_NULL_FROM else ""
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, nameless, topic_id)
@@ -131,7 +131,7 @@ def _find_by_id(broker: Services, call: Call, topic_id: bytes) -> Topic | Metada
     return topic
 
 
-def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) -> ErrorCode:
+def _missing(broker: Broker, call: Call, request: MetadataRequest, name: str) -> ErrorCode:
     """The code for a topic that does not exist; its creation may begin."""
     try:
         check_new_name(broker, name)
@@ -153,7 +153,7 @@ def _missing(broker: Services, call: Call, request: MetadataRequest, name: str) 
 
 
 def _encode(
-    broker: Services, call: Call, request: MetadataRequest, topic: Topic | MetadataResponseTopic
+    broker: Broker, call: Call, request: MetadataRequest, topic: Topic | MetadataResponseTopic
 ) -> EncodedTopic:
     if isinstance(topic, MetadataResponseTopic):
         return EncodedTopic(encode_topic(call.version, topic), {topic.error_code: 1})

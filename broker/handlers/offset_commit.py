@@ -11,9 +11,9 @@ generation ends in between, the parts before are committed, and the rest has an 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.answers.broker import Broker
 from broker.answers.client_changes import listed, log_change
 from broker.answers.group_requests import coordinator_for
-from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.offsets import Committer, OffsetCommit
 from broker.network.authorizer import Operation, ResourceKind
@@ -39,7 +39,7 @@ class _PendingOffset(NamedTuple):
 
 
 async def offset_commit(
-    broker: Services, call: Call, request: OffsetCommitRequest
+    broker: Broker, call: Call, request: OffsetCommitRequest
 ) -> OffsetCommitResponse:
     coordinator = _coordinator(broker, call, request)
     if isinstance(coordinator, ErrorCode):
@@ -67,7 +67,7 @@ async def offset_commit(
 
 
 def _coordinator(
-    broker: Services, call: Call, request: OffsetCommitRequest
+    broker: Broker, call: Call, request: OffsetCommitRequest
 ) -> Coordinator | ErrorCode:
     """The group's coordinator, if this member may commit."""
     group_id = request.group_id
@@ -81,7 +81,7 @@ def _coordinator(
 
 
 def _commit_some(
-    broker: Services,
+    broker: Broker,
     call: Call,
     request: OffsetCommitRequest,
     coordinator: Coordinator,
@@ -115,7 +115,7 @@ def _log_reset(call: Call, group_id: str, set_back: Sequence[OffsetCommit]) -> N
 
 
 async def _check_topic(
-    broker: Services, call: Call, asked: OffsetCommitRequestTopic, wanted: list[_PendingOffset]
+    broker: Broker, call: Call, asked: OffsetCommitRequestTopic, wanted: list[_PendingOffset]
 ) -> OffsetCommitResponseTopic:
     """Returns the answer if all goes well; offsets that may be committed are added to `wanted`."""
     partitions: list[OffsetCommitResponsePartition] = []

@@ -6,9 +6,9 @@ there or not.
 
 from collections.abc import Mapping
 
+from broker.answers.broker import Broker
 from broker.answers.client_changes import listed, log_change
 from broker.answers.group_requests import coordinator_for
-from broker.answers.services import Services
 from broker.groups.decisions.group import Group
 from broker.groups.decisions.offsets import Place
 from broker.network.authorizer import Operation, ResourceKind
@@ -27,7 +27,7 @@ AT_ONCE = 200
 
 
 async def offset_delete(
-    broker: Services, call: Call, request: OffsetDeleteRequest
+    broker: Broker, call: Call, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
     coordinator = coordinator_for(
         broker, call, request.group_id, Operation.DELETE, may_be_nameless=True
@@ -64,7 +64,7 @@ def _deleted(codes: Mapping[Place, ErrorCode]) -> dict[str, list[int]]:
 
 
 async def _check(
-    broker: Services, call: Call, request: OffsetDeleteRequest, group: Group | None
+    broker: Broker, call: Call, request: OffsetDeleteRequest, group: Group | None
 ) -> dict[Place, ErrorCode]:
     known = {} if group is None else group.offsets
     codes: dict[Place, ErrorCode] = {}

@@ -12,11 +12,11 @@ Not done: transactions, so no offset is ever unstable and `require_stable` chang
 import asyncio
 from collections.abc import Iterator, Mapping
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import check_answer
 from broker.answers.error_codes import Refuse
 from broker.answers.group_requests import coordinator_for
 from broker.answers.repeats import AskedTopics, Topics, merge_groups
-from broker.answers.services import Services
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.group import Group
 from broker.groups.decisions.offsets import find
@@ -43,7 +43,7 @@ PARTITION_BYTES = 24
 
 
 async def offset_fetch(
-    broker: Services, call: Call, request: OffsetFetchRequest
+    broker: Broker, call: Call, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
     """Answers with the offsets known now, once all of them are committed.
 
@@ -80,7 +80,7 @@ async def offset_fetch(
 
 
 def _coordinator(
-    broker: Services, call: Call, group_id: str, byte_count: int = 0
+    broker: Broker, call: Call, group_id: str, byte_count: int = 0
 ) -> Coordinator | ErrorCode:
     """The group's coordinator; a refusal if the answer has too many bytes already."""
     coordinator = coordinator_for(broker, call, group_id, Operation.DESCRIBE, may_be_nameless=True)
@@ -118,7 +118,7 @@ def _asked(call: Call, request: OffsetFetchRequest) -> Iterator[tuple[str, Asked
 
 
 async def _topics(
-    broker: Services, call: Call, coordinator: Coordinator, group_id: str, topics: Topics
+    broker: Broker, call: Call, coordinator: Coordinator, group_id: str, topics: Topics
 ) -> tuple[list[OffsetFetchResponseTopics], int]:
     """Returns offsets by topic, and how many bytes they have, about.
 

@@ -5,13 +5,13 @@ whether those records are still there. Here they always are: only committed reco
 Only the leader answers.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.partitions import (
     check_epoch,
     end_of_epoch,
     find_leader,
     has_unknown_epoch,
 )
-from broker.answers.services import Services
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.fencing import fence_code
@@ -28,7 +28,7 @@ from logstore.wire.messages.offset_for_leader_epoch import (
 
 
 async def offset_for_leader_epoch(
-    broker: Services, call: Call, request: OffsetForLeaderEpochRequest
+    broker: Broker, call: Call, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     topics: list[OffsetForLeaderTopicResult] = []
     is_sure = broker.log.has_read_lease
@@ -41,13 +41,13 @@ async def offset_for_leader_epoch(
 
 
 async def _ends(
-    broker: Services, call: Call, request: OffsetForLeaderEpochRequest, refusal: ErrorCode
+    broker: Broker, call: Call, request: OffsetForLeaderEpochRequest, refusal: ErrorCode
 ) -> list[OffsetForLeaderTopicResult]:
     return [await _topic(broker, call, asked, refusal) async for asked in call.each(request.topics)]
 
 
 async def _topic(
-    broker: Services, call: Call, asked: OffsetForLeaderTopic, refusal: ErrorCode
+    broker: Broker, call: Call, asked: OffsetForLeaderTopic, refusal: ErrorCode
 ) -> OffsetForLeaderTopicResult:
     topic = broker.log.topics.get(asked.topic)
     code = refusal or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
@@ -62,7 +62,7 @@ async def _topic(
     return OffsetForLeaderTopicResult(asked.topic, answers)
 
 
-def _partition(broker: Services, topic: Topic, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _partition(broker: Broker, topic: Topic, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     leader, code = find_leader(broker, topic, wanted.partition)
     if leader is not None:
         code = check_epoch(leader, wanted.current_leader_epoch)

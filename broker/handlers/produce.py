@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from broker.answers.batch_checks import NO_BATCH, check_base, check_produced
+from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse, code_of
 from broker.answers.fence_check import check_not_sealed
 from broker.answers.leaders import hint_of, own_hint
@@ -36,7 +37,6 @@ from broker.answers.record_checks import (
     RefuseRecords,
     is_plain,
 )
-from broker.answers.services import Services
 from broker.answers.thread_work import run_in_thread
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call
@@ -68,7 +68,7 @@ _Doubt = tuple[list[PartitionOutcome], int]
 new = tuple.__new__
 
 
-def produce(broker: Services, call: Call, request: ProduceRequest) -> None:
+def produce(broker: Broker, call: Call, request: ProduceRequest) -> None:
     """A small request is appended before this returns, unless a thread has to look at its records.
 
     Any other takes turns; requests behind it wait, so that batches of a producer stay in order.
@@ -84,7 +84,7 @@ def produce(broker: Services, call: Call, request: ProduceRequest) -> None:
     begin_in_order(broker, call, _append_in_turns(broker, call, request, checks))
 
 
-def _throttle(broker: Services, call: Call, request: ProduceRequest) -> None:
+def _throttle(broker: Broker, call: Call, request: ProduceRequest) -> None:
     """Count the bytes now: requests behind this one wait if they are too many."""
     size = 0
     for asked in request.topic_data:
@@ -113,7 +113,7 @@ def _is_much(request: ProduceRequest) -> bool:
     return False
 
 
-def _look_at_records(broker: Services, call: Call, request: ProduceRequest) -> RecordChecks:
+def _look_at_records(broker: Broker, call: Call, request: ProduceRequest) -> RecordChecks:
     if _needs_no_check(broker, call, request):
         return PLAIN
     checks = RecordChecks()
@@ -122,14 +122,14 @@ def _look_at_records(broker: Services, call: Call, request: ProduceRequest) -> R
     return checks
 
 
-def _needs_no_check(broker: Services, call: Call, request: ProduceRequest) -> bool:
+def _needs_no_check(broker: Broker, call: Call, request: ProduceRequest) -> bool:
     """Whether the records are read as they are appended."""
     by_id = call.version >= TOPIC_IDS_FROM
     return _is_plain(request) and not _is_compressed_here(broker, request, by_id)
 
 
 def _add_records(
-    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
+    broker: Broker, call: Call, request: ProduceRequest, checks: RecordChecks
 ) -> Slices[None]:
     by_id, log = call.version >= TOPIC_IDS_FROM, broker.log
     now_ms = broker.clock.now_ms()
@@ -162,7 +162,7 @@ def _is_plain(request: ProduceRequest) -> bool:
     return size <= PLAIN_BYTES_MAX
 
 
-def _is_compressed_here(broker: Services, request: ProduceRequest, by_id: bool) -> bool:
+def _is_compressed_here(broker: Broker, request: ProduceRequest, by_id: bool) -> bool:
     """Whether a topic of the request stores uncompressed batches in another form."""
     log = broker.log
     for asked in request.topic_data:
@@ -173,7 +173,7 @@ def _is_compressed_here(broker: Services, request: ProduceRequest, by_id: bool) 
 
 
 async def _append_in_turns(
-    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks | None
+    broker: Broker, call: Call, request: ProduceRequest, checks: RecordChecks | None
 ) -> None:
     """`checks`: None if the records were not looked at; all of them go to the thread then."""
     if checks is None and _needs_no_check(broker, call, request):
@@ -188,9 +188,7 @@ async def _append_in_turns(
         await call.finish(_append_in_slices(broker, call, request, checks))
 
 
-def _append_all(
-    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
-) -> None:
+def _append_all(broker: Broker, call: Call, request: ProduceRequest, checks: RecordChecks) -> None:
     topics: list[TopicOutcome] = []
     doubts: list[_Doubt] = []
     seq = NOTHING_TO_WAIT_FOR
@@ -204,7 +202,7 @@ def _append_all(
 
 
 def _append_in_slices(
-    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
+    broker: Broker, call: Call, request: ProduceRequest, checks: RecordChecks
 ) -> Slices[None]:
     """Ends when the connection is closed: its buffer may hold bytes of another one then."""
     topics: list[TopicOutcome] = []
@@ -239,7 +237,7 @@ def _parts(items: list[PartitionProduceData]) -> Iterator[list[PartitionProduceD
 
 
 def _append_topic(
-    broker: Services,
+    broker: Broker,
     call: Call,
     request: ProduceRequest,
     asked: TopicProduceData,
@@ -256,7 +254,7 @@ def _append_topic(
 
 
 def _answer(
-    broker: Services,
+    broker: Broker,
     call: Call,
     request: ProduceRequest,
     topics: list[TopicOutcome],
@@ -284,7 +282,7 @@ def _unnamed(topics: Sequence[TopicOutcome]) -> Iterator[tuple[TopicOutcome, int
 
 
 async def _answer_later(
-    broker: Services,
+    broker: Broker,
     call: Call,
     topics: list[TopicOutcome],
     seq: int,
@@ -312,7 +310,7 @@ async def _answer_later(
     broker.pending_produces.wait(call, topics, seq, timeout_ms)
 
 
-def _not_led_then(broker: Services, call: Call, topic: Topic, index: int) -> PartitionOutcome:
+def _not_led_then(broker: Broker, call: Call, topic: Topic, index: int) -> PartitionOutcome:
     """Of a partition that may be led here by now; its batch is to be sent again all the same."""
     leader = topic.leaders.get(index)
     if leader is None or leader.is_released:
@@ -321,7 +319,7 @@ def _not_led_then(broker: Services, call: Call, topic: Topic, index: int) -> Par
     return failed(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)._replace(hint=hint)
 
 
-def _topic_of(broker: Services, call: Call, outcomes: TopicOutcome) -> Topic | None:
+def _topic_of(broker: Broker, call: Call, outcomes: TopicOutcome) -> Topic | None:
     log = broker.log
     if call.version >= TOPIC_IDS_FROM:
         return log.topics_by_id.get(outcomes.topic_id)
@@ -329,7 +327,7 @@ def _topic_of(broker: Services, call: Call, outcomes: TopicOutcome) -> Topic | N
 
 
 def _find_topic(
-    broker: Services, call: Call, request: ProduceRequest, asked: TopicProduceData
+    broker: Broker, call: Call, request: ProduceRequest, asked: TopicProduceData
 ) -> tuple[Topic | None, ErrorCode]:
     """The topic, or why its partitions are refused."""
     if request.acks not in ACKS:
@@ -354,7 +352,7 @@ def _find_topic(
 
 
 def _append(
-    broker: Services,
+    broker: Broker,
     call: Call,
     topic: Topic,
     asked: TopicProduceData,
@@ -406,7 +404,7 @@ def _append(
     return last_seq
 
 
-def _not_led(broker: Services, call: Call, topic: Topic, index: int) -> PartitionOutcome:
+def _not_led(broker: Broker, call: Call, topic: Topic, index: int) -> PartitionOutcome:
     if not 0 <= index < topic.partition_count:
         return failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     hint = hint_of(broker, call, topic, index)

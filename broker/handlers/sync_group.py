@@ -1,8 +1,8 @@
 """SyncGroup, versions 0 to 5: get one's part; answered when the leader has handed in all parts."""
 
+from broker.answers.broker import Broker
 from broker.answers.group_answers import HeldCall
 from broker.answers.group_requests import coordinator_for
-from broker.answers.services import Services
 from broker.groups.decisions.outcome import Synced
 from broker.groups.decisions.sync import SyncAsk
 from broker.network.authorizer import Operation
@@ -14,7 +14,7 @@ PROTOCOL_FROM = 5
 """From this version on a member names the protocol that it got from JoinGroup."""
 
 
-def sync_group(broker: Services, call: Call, request: SyncGroupRequest) -> SyncGroupResponse | None:
+def sync_group(broker: Broker, call: Call, request: SyncGroupRequest) -> SyncGroupResponse | None:
     """Returns None where the group answers, through its `HeldCall`."""
     group_id = request.group_id
     if call.version >= PROTOCOL_FROM and not (request.protocol_type and request.protocol_name):

@@ -4,9 +4,9 @@ A live broker is refused: its row would be there again with its next start. One 
 chain the controller has not taken over yet gets the code after which clients ask again.
 """
 
+from broker.answers.broker import Broker
 from broker.answers.client_changes import log_change
 from broker.answers.error_codes import Refuse
-from broker.answers.services import Services
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.protocol.broker_removal import BrokerNotOver, remove_broker
@@ -18,7 +18,7 @@ from logstore.wire.messages.unregister_broker import (
 
 
 async def unregister_broker(
-    broker: Services, call: Call, request: UnregisterBrokerRequest
+    broker: Broker, call: Call, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     number = request.broker_id
     response = UnregisterBrokerResponse()
@@ -29,7 +29,7 @@ async def unregister_broker(
     return response
 
 
-async def _check(broker: Services, call: Call, number: int) -> None:
+async def _check(broker: Broker, call: Call, number: int) -> None:
     if number in broker.log.live_brokers():
         raise Refuse(
             ErrorCode.INVALID_REQUEST, f"the broker is alive: broker={number}; stop it first"

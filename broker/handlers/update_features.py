@@ -9,11 +9,11 @@ Not done: `timeout_ms`. Given up by its client, the raise goes on, and may be as
 
 from collections.abc import Sequence
 
+from broker.answers.broker import Broker
 from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
 from broker.answers.error_codes import Refuse
 from broker.answers.feature_updates import FORMAT_LEVEL, Levels, Update, UpgradeType, plan_updates
-from broker.answers.services import Services
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.errors import Refused
@@ -42,7 +42,7 @@ DONE = "NONE"
 
 
 async def update_features(
-    broker: Services, call: Call, request: UpdateFeaturesRequest
+    broker: Broker, call: Call, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     response = UpdateFeaturesResponse()
     with errors_in(response):
@@ -72,9 +72,7 @@ def _updates(call: Call, request: UpdateFeaturesRequest) -> list[Update]:
     ]
 
 
-async def _change(
-    broker: Services, call: Call, updates: Sequence[Update], *, is_check: bool
-) -> None:
+async def _change(broker: Broker, call: Call, updates: Sequence[Update], *, is_check: bool) -> None:
     log = broker.log
     level = plan_updates(updates, Levels(log.format_level, OLDEST_LEVEL, log.me.level_max))
     if level <= log.format_level:

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 
+from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
-from broker.handlers.broker import Broker
 from broker.http.console import Console
 from broker.http.health import ServingStatus, why_not_healthy, why_not_ready
 from broker.http.loop_lag import LoopLag

@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
-from broker.handlers.broker import Broker
 from broker.http.health import Patience, ServingStatus, State
 from broker.upkeep.trim_task import Trimming
 from logstore.epoch.log import Topic

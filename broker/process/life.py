@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.decisions.placement import Successors
 from broker.cluster.peers import TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.groups.coordinators import Ids
-from broker.handlers.broker import Broker
+from broker.handlers.dispatch import dispatch
 from broker.network.authorizer import AllowAll
 from broker.network.listeners import Listener
 from broker.process.server import Server
@@ -154,6 +155,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
         given,
         authorizer=AllowAll(),
         clock=host.clock,
+        dispatch=dispatch,
         tasks=tasks,
         ids=host.ids,
         tables=host.tables,

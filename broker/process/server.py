@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from functools import partial
 
-from broker.handlers.broker import Broker
+from broker.answers.broker import Broker
 from broker.network.connection import ClientConnection
 from broker.network.listeners import BACKLOG, Listener
 

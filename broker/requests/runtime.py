@@ -11,8 +11,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse
-from broker.answers.services import Services
 from broker.network.authorizer import CLUSTER
 from broker.network.call import Call
 from broker.network.turns import ClientGone, Slicing
@@ -53,7 +53,7 @@ class _Served:
         self._right = way.rights if isinstance(way.rights, ClusterRight) else None
         self._is_plain = way.loop is Loop.PLAIN
 
-    def begin_plain(self, broker: Services, call: Call, request: Any) -> None:
+    def begin_plain(self, broker: Broker, call: Call, request: Any) -> None:
         if self._is_leased and not broker.log.has_read_lease:
             self.begin(broker, call, request)
             return
@@ -65,12 +65,12 @@ class _Served:
         if response is not None:
             call.answer(response)
 
-    def begin(self, broker: Services, call: Call, request: Any) -> None:
+    def begin(self, broker: Broker, call: Call, request: Any) -> None:
         serve = self._serve_large if call.is_large else self._serve
         must_wait = self._is_leased and not broker.log.has_read_lease
         _begin(broker, call, serve(broker, call, request), self._way, must_wait=must_wait)
 
-    async def _serve(self, broker: Services, call: Call, request: Any) -> None:
+    async def _serve(self, broker: Broker, call: Call, request: Any) -> None:
         if self._is_leased:
             await check_before(broker)
         was_fenced = broker.log.fenced.is_set()
@@ -90,7 +90,7 @@ class _Served:
             await check_after(broker)
         call.answer_bytes(buffers)
 
-    async def _serve_large(self, broker: Services, call: Call, request: Any) -> None:
+    async def _serve_large(self, broker: Broker, call: Call, request: Any) -> None:
         """The same for a request with many items, which are let go of whatever happens."""
         failure: Exception | None = None
         try:
@@ -101,13 +101,13 @@ class _Served:
         if failure is not None:
             raise failure
 
-    def _check_right(self, broker: Services, call: Call) -> None:
+    def _check_right(self, broker: Broker, call: Call) -> None:
         right = self._right
         if right is not None and not broker.allows(call, right.operation, *CLUSTER):
             raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, right.refusal)
 
 
-def begin_in_order(broker: Services, call: Call, answering: Answering) -> None:
+def begin_in_order(broker: Broker, call: Call, answering: Answering) -> None:
     """For a plain handler: goes on as `answering`, which answers the call itself.
 
     Later requests of the connection wait until it is done.
@@ -115,9 +115,7 @@ def begin_in_order(broker: Services, call: Call, answering: Answering) -> None:
     _begin(broker, call, answering, _IN_ORDER, must_wait=False)
 
 
-def _begin(
-    broker: Services, call: Call, answering: Answering, way: Way, *, must_wait: bool
-) -> None:
+def _begin(broker: Broker, call: Call, answering: Answering, way: Way, *, must_wait: bool) -> None:
     is_task = way.loop is Loop.TASK
     # A change that has begun goes on when its client is gone.
     call.slicing = Slicing(broker.turns, None if is_task else call.connection)

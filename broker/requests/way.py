@@ -4,15 +4,15 @@ from collections.abc import Callable, Coroutine
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from broker.answers.services import Services
+from broker.answers.broker import Broker
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 
-Begin = Callable[[Services, Call, Any], None]
-Plain = Callable[[Services, Call, Any], Any]
+Begin = Callable[[Broker, Call, Any], None]
+Plain = Callable[[Broker, Call, Any], Any]
 """Returns the response, or None if it answers the call later."""
 Answering = Coroutine[Any, Any, Any]
-Handler = Callable[[Services, Call, Any], Answering]
+Handler = Callable[[Broker, Call, Any], Answering]
 """Returns the response. Raises `Refuse` for the request as a whole."""
 
 
@@ -37,7 +37,7 @@ class Order(Enum):
 
 
 class Place(Enum):
-    """Semaphores of `Services`, by the path to them."""
+    """Semaphores of `Broker`, by the path to them."""
 
     CHANGES = "changes"
     SIZES = "sizes.turn"

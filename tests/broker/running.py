@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from broker.handlers.broker import Broker
+from broker.answers.broker import Broker
+from broker.handlers.dispatch import dispatch
 from broker.network.authorizer import AllowAll, Rights
 from broker.network.listeners import Listener, bind, parse_address
 from broker.process.server import Server
@@ -252,6 +253,7 @@ class Running:
             self._settings,
             authorizer=self.authorizer,
             clock=self.clock,
+            dispatch=dispatch,
             tasks=tasks,
             tables=ThreadedTableQueries(lambda: open_tables("/memory", None, self.shared.objects)),
         )

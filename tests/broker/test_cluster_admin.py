@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.handlers.broker import CHANGES_MAX
+from broker.answers.broker import CHANGES_MAX
 from broker.network.authorizer import AllowAll, Operation
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow

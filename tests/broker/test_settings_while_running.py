@@ -193,7 +193,7 @@ def test_a_value_of_a_newer_version_leaves_the_one_before(
     def newer() -> Steps[None]:
         yield PutRow(CONFIG, "broker=1", ConfigRow(version + 1, configs).row(), [])
 
-    with caplog.at_level(logging.WARNING, "broker.handlers.broker"):
+    with caplog.at_level(logging.WARNING, "broker.answers.broker"):
         running.wait_for(running.log.runner.run(newer()))
         running.wait_for(running.log.publish([CONFIGS_CHANGED]))
         running.wait_until(lambda: running.broker.fetch_bytes_max == 4096)
@@ -219,7 +219,7 @@ def test_all_brokers_follow_what_is_set_for_all_and_one_what_is_set_for_it() -> 
 
 
 def test_levels_of_loggers_are_shown_set_and_put_back(client: Connection) -> None:
-    name, logger = "broker.handlers.broker", logging.getLogger("broker.handlers.broker")
+    name, logger = "broker.answers.broker", logging.getLogger("broker.answers.broker")
     before = logger.level
     (shown,) = describe(client, LOGGER, "1", name).configs
     assert (shown.config_source, shown.read_only) == (OF_LOGGER, False)

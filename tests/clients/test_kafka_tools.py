@@ -62,7 +62,7 @@ def test_kafka_configs_of_brokers_and_their_loggers(server: tuple[str, str]) -> 
         which = (*server, "--entity-type", kind)
         return run_tool("kafka.admin.ConfigCommand", *which, *arguments, code=code)
 
-    one, logger = ("--entity-name", "1"), "broker.handlers.broker"
+    one, logger = ("--entity-name", "1"), "broker.answers.broker"
     configs("--alter", *one, "--add-config", "max.connections.per.ip=1000")
     configs("--alter", "--entity-default", "--add-config", "max.connections.per.ip=2000")
     shown = configs("--describe", *one)

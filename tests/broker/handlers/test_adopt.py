@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.handlers.broker import ADOPTIONS_MAX
+from broker.answers.broker import ADOPTIONS_MAX
 from broker.network.authorizer import Operation
 from logstore.epoch.leader import Leader
 from logstore.errors import OutcomeUnknown

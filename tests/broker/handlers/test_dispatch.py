@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.broker import Broker
+from broker.answers.broker import Broker
 from broker.handlers.dispatch import AT_ONCE_BYTES_MAX, PRODUCE_AT_ONCE_MAX
 from broker.network.call import Call
 from logstore.errors import LogstoreError, Unavailable

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from broker.answers.broker import CHANGES_MAX
 from broker.answers.budgets import BUDGETS, Budget
 from broker.groups.decisions import deletion
 from broker.handlers import leave_group, produce
-from broker.handlers.broker import CHANGES_MAX
 from broker.network import connection
 from broker.network.authorizer import AllowAll, Operation
 from broker.network.turns import SLICE_S, Turns

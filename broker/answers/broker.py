@@ -1,12 +1,12 @@
-"""The services of handlers (`broker.answers.services`): log, settings, rights, slow work."""
+"""All that handlers use, one per process: log, settings, rights, counts, slow work."""
 
 import asyncio
 import base64
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
@@ -16,7 +16,6 @@ from broker.answers.leader_settling import LeaderSettling
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
-from broker.answers.services import Work
 from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
 from broker.answers.topic_rules import TopicRules
@@ -24,10 +23,10 @@ from broker.answers.topic_watch import TopicWatch
 from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators, Ids
-from broker.handlers.dispatch import dispatch
 from broker.network.authorizer import Authorizer, Operation, Resource, ResourceKind
 from broker.network.call import Call
 from broker.network.clients import Clients
+from broker.network.connection import ClientConnection
 from broker.network.timers import Timers
 from broker.network.turns import Turns
 from logstore.config.broker import BrokerSettings
@@ -53,6 +52,9 @@ RULES_SPARE = 64
 logger = logging.getLogger(__name__)
 
 
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
 class ControllerHolder(Protocol):
     """The controller of this process, as far as it names the lease's holder."""
 
@@ -63,6 +65,14 @@ class ControllerHolder(Protocol):
     def lease(self) -> LeaseRow | None: ...
 
 
+class Dispatch(Protocol):
+    """Takes each request of a connection to its handler (`broker.handlers.dispatch`)."""
+
+    def __call__(
+        self, broker: "Broker", connection: ClientConnection, frame: memoryview, /
+    ) -> None: ...
+
+
 class Broker:
     def __init__(
         self,
@@ -71,6 +81,7 @@ class Broker:
         *,
         authorizer: Authorizer,
         clock: Clock,
+        dispatch: Dispatch,
         tasks: asyncio.TaskGroup,
         ids: Ids | None = None,
         tables: TableQueries | None = None,
@@ -81,6 +92,7 @@ class Broker:
         self.settings = settings
         self.clock = clock
         self.stamps: Clock = StampClock(clock, log.writer)
+        """For records whose age decides later when they are deleted: never behind the store's."""
         self.node_id, self.rack = log.me.broker, log.me.rack or None
         self.cluster_id = base64.urlsafe_b64encode(log.cluster_id).decode().rstrip("=")
         """As Kafka shows it: 22 characters."""
@@ -92,17 +104,13 @@ class Broker:
         )
         self.timers = Timers(self.loop)
         self.turns = Turns(self.loop, self.clients)
+        """Long work on the event loop goes in slices, one after the other."""
         self.pending_produces = PendingProduces(self.loop, log.writer, self.timers, self.turns)
         self.alarms = Alarms(clock)
-        self.store_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
-        self.look_ups = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
-        self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
-        self.adoptions = asyncio.Semaphore(ADOPTIONS_MAX)
+        self._make_places(settings)
         self.staged_manifests = StagedManifests(log.runner, log.cluster_id, self.store_reads)
         self.staged_fronts = StagedFronts(log.runner, log.cluster_id, self.store_reads, self.turns)
         self.adopt_counts = AdoptCounts()
-        self.changes = asyncio.Semaphore(CHANGES_MAX)
-        self.begun = asyncio.Semaphore(CHANGES_MAX)
         self.sizes = PartitionSizes(log, self.turns, tables)
         self.alike_names = AlikeNames(log.topics)
         self.load = RunningLoad(log.topics.values())
@@ -122,8 +130,21 @@ class Broker:
         settings.on_change(self._settings_changed)
         log.watch_configs(self._rows_changed)
 
+    def _make_places(self, settings: BrokerSettings) -> None:
+        """Bounds of what runs at once."""
+        self.store_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
+        """How many reads of store or registry may run at once."""
+        self.look_ups = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
+        """How many partitions may be looked up by time at once, of all requests."""
+        self.record_checks = asyncio.Semaphore(RECORD_CHECKS_MAX)
+        self.adoptions = asyncio.Semaphore(ADOPTIONS_MAX)
+        self.changes = asyncio.Semaphore(CHANGES_MAX)
+        self.begun = asyncio.Semaphore(CHANGES_MAX)
+        """How many changes may be under way, also those whose requests wait no longer."""
+
     @property
     def rights_version(self) -> int:
+        """Another one after each change of clients' rights."""
         return self._authorizer.version
 
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
@@ -151,6 +172,7 @@ class Broker:
 
     @property
     def controller_lease(self) -> LeaseRow | None:
+        """The lease of the controller, as far as it is known here; None: it is free."""
         return None if self.controller is None else self.controller.lease
 
     # Topics
@@ -200,7 +222,11 @@ class Broker:
     # Slow work
 
     def start(self, call: Call, work: Work, turn: asyncio.Semaphore | None) -> None:
-        """As `Services.start` says."""
+        """Run what takes store or registry, which answers `call` itself when it is done.
+
+        It has one of the places of `turn` until then. None: it mostly waits for others, and takes
+        such a place itself for what it does.
+        """
         running = self._run(call, work, turn)
         try:
             self.tasks.create_task(running)
