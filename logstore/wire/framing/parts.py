@@ -13,6 +13,7 @@ Items that are encoded are let go of: to free 50,000 of them at the end took 10 
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from logstore.slices import Slices
@@ -181,9 +182,10 @@ def _runs(array: Array, items: list[Any], part_items: int) -> Iterator[list[Any]
         del items[-part_items:]
         yield run
     run, total = [], 0
+    below_of = _counter(array.below, part_items)
     while items:
         item = items.pop()
-        count = 1 + item_count(item, array.below, part_items)
+        count = 1 + below_of(item)
         if run and total + count > part_items:
             yield run
             run, total = [], 0
@@ -191,3 +193,11 @@ def _runs(array: Array, items: list[Any], part_items: int) -> Iterator[list[Any]
         total += count
     if run:
         yield run
+
+
+def _counter(arrays: Sequence[Array], enough: int) -> Callable[[Any], int]:
+    """Returns `item_count` of these arrays; it is quicker for the one of most answers."""
+    if len(arrays) == 1 and not arrays[0].below:
+        items_of = attrgetter(arrays[0].field)
+        return lambda item: len(items_of(item) or ())
+    return lambda item: item_count(item, arrays, enough)
