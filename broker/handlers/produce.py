@@ -81,7 +81,7 @@ def produce(broker: Broker, call: Call, request: ProduceRequest) -> None:
         if not checks.needs_thread():
             _append_all(broker, call, request, checks)
             return
-    begin_in_order(broker, call, _append_in_turns(broker, call, request, checks))
+    begin_in_order(broker, call, partial(_append_in_turns, broker, call, request, checks))
 
 
 def _throttle(broker: Broker, call: Call, request: ProduceRequest) -> None:

@@ -7,6 +7,7 @@ call alone, except `Refuse`, which is answered. Work on a closed connection ends
 task, which may be about changes, goes on.
 """
 
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -68,7 +69,7 @@ class _Served:
     def begin(self, broker: Broker, call: Call, request: Any) -> None:
         serve = self._serve_large if call.is_large else self._serve
         must_wait = self._is_leased and not broker.log.has_read_lease
-        _begin(broker, call, serve(broker, call, request), self._way, must_wait=must_wait)
+        _begin(broker, call, partial(serve, broker, call, request), self._way, must_wait)
 
     async def _serve(self, broker: Broker, call: Call, request: Any) -> None:
         if self._is_leased:
@@ -107,20 +108,22 @@ class _Served:
             raise Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, right.refusal)
 
 
-def begin_in_order(broker: Broker, call: Call, answering: Answering) -> None:
-    """For a plain handler: goes on as `answering`, which answers the call itself.
+def begin_in_order(broker: Broker, call: Call, begin: Callable[[], Answering]) -> None:
+    """For a plain handler: goes on as the coroutine of `begin`, which answers the call itself.
 
     Later requests of the connection wait until it is done.
     """
-    _begin(broker, call, answering, _IN_ORDER, must_wait=False)
+    _begin(broker, call, begin, _IN_ORDER, must_wait=False)
 
 
-def _begin(broker: Broker, call: Call, answering: Answering, way: Way, *, must_wait: bool) -> None:
+def _begin(
+    broker: Broker, call: Call, begin: Callable[[], Answering], way: Way, must_wait: bool
+) -> None:
     is_task = way.loop is Loop.TASK
     # A change that has begun goes on when its client is gone.
     call.slicing = Slicing(broker.turns, None if is_task else call.connection)
     call.keeps_order = way.order is Order.KEPT
-    steps = Steps(answering, call, broker.clients, broker.loop.time)
+    steps = Steps(begin, call, broker.clients, broker.loop.time)
     # The task of its decoding ends when this returns, so a large request gets its own, too.
     if not (is_task or must_wait or call.is_large) and not steps.first():
         return

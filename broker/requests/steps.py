@@ -1,6 +1,6 @@
 """Takes a coroutine as far as it goes without waiting; the rest is a task. Its steps are measured.
 
-    steps = Steps(answering, call, clients, loop.time)
+    steps = Steps(begin, call, clients, loop.time)
     if steps.first():               # it waits
         loop.create_task(finish())  # which awaits `steps`
 
@@ -18,16 +18,21 @@ from broker.requests.way import Answering
 class Steps:
     """A coroutine that answers `call`, on its way; await it to go on to its end."""
 
-    __slots__ = ("_answering", "_call", "_has_begun", "_now_s", "_times", "_wait")
+    __slots__ = ("_answering", "_begin", "_call", "_now_s", "_times", "_wait")
 
     def __init__(
-        self, answering: Answering, call: Call, times: StepTimes, now_s: Callable[[], float]
+        self,
+        begin: Callable[[], Answering],
+        call: Call,
+        times: StepTimes,
+        now_s: Callable[[], float],
     ) -> None:
-        self._answering = answering
+        """`begin` makes the coroutine at the first step: work that is given up leaves none."""
+        self._begin = begin
         self._call = call
         self._times = times
         self._now_s = now_s
-        self._has_begun = False
+        self._answering: Answering | None = None
         self._wait: Any = None
         """The coroutine waits for it: a future, or None for the next pass of the loop."""
 
@@ -36,15 +41,15 @@ class Steps:
 
         The time that it takes is not noted: it is part of the step that called.
         """
-        self._has_begun = True
+        answering = self._answering = self._begin()
         try:
-            self._wait = self._answering.send(None)
+            self._wait = answering.send(None)
         except StopIteration:
             return False
         return True
 
     def __await__(self) -> Generator[Any, None, None]:
-        if not self._has_begun and not self._next(None):
+        if self._answering is None and not self._next(None):
             return
         while True:
             error: BaseException | None = None
@@ -56,8 +61,9 @@ class Steps:
                 return
 
     def _next(self, error: BaseException | None) -> bool:
-        self._has_begun = True
         began_s = self._now_s()
+        if self._answering is None:
+            self._answering = self._begin()
         try:
             if error is None:
                 self._wait = self._answering.send(None)
