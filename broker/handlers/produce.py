@@ -37,7 +37,7 @@ from broker.answers.record_checks import (
     is_plain,
 )
 from broker.answers.services import Services
-from broker.answers.thread_work import run_in_thread
+from broker.answers.thread_work import run_for_client
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call
 from logstore.epoch.leader import NotLeading, ProducerRefused
@@ -182,9 +182,8 @@ async def _append_after_thread(
     """Requests behind this one wait, so that batches of a producer stay in order."""
     connection = call.connection
     try:
-        await run_in_thread(broker, call, partial(checks.run, lambda: connection.is_closed))
         # Once the connection is closed, its buffer may hold bytes of another one.
-        if not connection.is_closed:
+        if await _check_in_thread(broker, call, request, checks):
             _append_all(broker, call, request, checks)
     finally:
         connection.resume_requests()
@@ -196,10 +195,19 @@ async def _append_much(broker: Services, call: Call, request: ProduceRequest) ->
     checks = RecordChecks(at_once_bytes_max=0)
     try:
         await broker.turns.finish(_add_records(broker, call, request, checks))
-        await run_in_thread(broker, call, partial(checks.run, lambda: connection.is_closed))
+        if not await _check_in_thread(broker, call, request, checks):
+            return
         await broker.turns.finish(_append_in_slices(broker, call, request, checks))
     finally:
         connection.resume_requests()
+
+
+async def _check_in_thread(
+    broker: Services, call: Call, request: ProduceRequest, checks: RecordChecks
+) -> bool:
+    """Returns whether all records were read, for a connection that is still open."""
+    waits_for_answer = request.acks != NO_ACKS
+    return await run_for_client(broker, call, checks.run, waits_for_answer=waits_for_answer)
 
 
 def _append_all(
