@@ -110,7 +110,7 @@ mixed: $(STAMP) ## brokers of this version and of the release before, rolled for
 scaling: $(STAMP) ## equal processes, 3 -> 6 -> 3 -> 6 -> 3 under load, stopped and killed: STEPS=out,in,out,kill RATE=2000 SEED=0; BUCKET=1 for a bucket
 	@STEPS=$(STEPS) RATE=$(or $(RATE),2000) SEED=$(SEED) \
 	  $(if $(BUCKET),BUCKET=1) \
-	  $(BIN)/python -m pytest -q -m clients --timeout=0 tests/scenarios/test_scaling.py
+	  $(BIN)/python -m pytest -q -s -m clients --timeout=0 tests/scenarios/test_scaling.py
 
 kills-s3: $(STAMP) ## brokers killed with the log in a bucket behind faults: MINUTES=30 LIFE=60 (seconds) SEED=0
 	@MINUTES=$(MINUTES) LIFE=$(LIFE) SEED=$(SEED) $(BIN)/python -m pytest -q -m clients \

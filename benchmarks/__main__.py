@@ -68,6 +68,7 @@ ON_BUCKET = (
     "catch_up",
     "catch_up_crowd",
     "compact",
+    "silence",
     "spark_read",
 )
 """They take `--store s3`."""

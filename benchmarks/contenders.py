@@ -26,10 +26,15 @@ Run = Callable[[Server, Options], Mapping[str, float]]
 
 def beside_kafka(run: Run, options: Options) -> Contenders:
     """One broker of ours, and one node of Apache Kafka unless it is not wanted."""
-    found: dict[str, Contender] = {"logstore": partial(_at_place, run, options)}
+    found = on_log(run, options)
     if options.has_peer:
         found |= on_servers({"kafka": start_kafka}, run, options)
     return found
+
+
+def on_log(run: Run, options: Options, *, brokers: int = 1) -> dict[str, Contender]:
+    """So many brokers of ours, whose log lies in the store that was asked for."""
+    return {"logstore": partial(_at_place, run, options, brokers)}
 
 
 def clusters(run: Run, options: Options) -> Contenders:
@@ -44,18 +49,17 @@ def clusters(run: Run, options: Options) -> Contenders:
     return on_servers(starts, run, options)
 
 
-def on_servers(starts: Mapping[str, Start], run: Run, options: Options) -> Contenders:
+def on_servers(starts: Mapping[str, Start], run: Run, options: Options) -> dict[str, Contender]:
     return {name: partial(_once, start, run, options) for name, start in starts.items()}
 
 
-def _at_place(run: Run, options: Options) -> Mapping[str, float]:
-    """On a broker whose log lies in the store that was asked for."""
+def _at_place(run: Run, options: Options, brokers: int) -> Mapping[str, float]:
     with (
         tempfile.TemporaryDirectory(prefix="logstore-bench-") as folder,
         log_place(options, Path(folder)) as place,
     ):
         place.far()
-        start = partial(start_logstore, place=place, profiles=options.profiles)
+        start = partial(start_logstore, place=place, profiles=options.profiles, brokers=brokers)
         return _once(start, run, options)
 
 

@@ -18,6 +18,7 @@ BACKGROUND = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh")
 DEADLINE_S = 120
 
 
+@pytest.mark.slow
 def test_tests_that_interrupt_programs_pass_in_the_background() -> None:
     tests = "tests/logstore/cli/test_main.py::test_a_signal_reaches_a_running_command_as_130"
     command = [*BACKGROUND, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]

@@ -4,7 +4,7 @@ Three clients, each a producer and a consumer (`benchmarks.peers.silence`), run 
 so that each kill is one of all of them. Killed is the broker that leads the most, with SIGKILL; it
 is started again, and the next kill comes when all is led evenly again. --partitions takes its first
 number, --scale the number of kills (10 at 1), `--load busy` keeps both cores busy, `--load killed`
-alone does not.
+alone does not; `--store s3` puts our log behind the latency of S3.
 """
 
 import re
@@ -21,12 +21,11 @@ from pathlib import Path
 import psutil
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.contenders import Contenders, on_servers
+from benchmarks.contenders import Contenders, on_log, on_servers
 from benchmarks.load import new_topic
 from benchmarks.options import Options
 from benchmarks.peers.kafka import fetch_jars, start_kafka
-from benchmarks.peers.logstore_broker import start_logstore
-from benchmarks.peers.server import READY_S, Server, Start, spawn, stop
+from benchmarks.peers.server import READY_S, Server, spawn, stop
 from benchmarks.peers.silence import JAVA, SilentClient
 from tests.clients.other_languages import program_of, why_not
 
@@ -41,10 +40,10 @@ _SPINS = "while True: pass"
 
 
 def contenders(options: Options) -> Contenders:
-    starts: dict[str, Start] = {"logstore": partial(start_logstore, brokers=BROKERS)}
+    found = on_log(_run, options, brokers=BROKERS)
     if options.has_peer:
-        starts["kafka"] = partial(start_kafka, nodes=BROKERS)
-    return on_servers(starts, _run, options)
+        found |= on_servers({"kafka": partial(start_kafka, nodes=BROKERS)}, _run, options)
+    return found
 
 
 def _run(server: Server, options: Options) -> Mapping[str, float]:

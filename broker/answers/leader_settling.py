@@ -1,5 +1,6 @@
 """Holds answers that would name a dead leader until the next one is known.
 
+    a client asks who leads ──▶ all other brokers answer, or:
     a connection to a broker ends, or it is dead ──▶ unsettled ─┬─▶ no partition is led by it
     a partition is being handed over, here        ──▶           ├─▶ and none is handed over
                                                                 └─▶ `WINDOW_S` is over
@@ -10,6 +11,9 @@ two. A takeover takes a tenth of that. So what names leaders waits for it, `HOLD
 The same for "not leader" of a partition that has ended here and has no other leader yet, or is to
 be led here and has not begun: a client that is sent away looks for the next leader once, franz-go
 then not for five seconds.
+
+A broker learns of a death up to some milliseconds after that client. So each question who leads is
+answered when every other broker has answered one that was asked later: it lived then.
 
 All that wait share one look at the partitions, every `LOOK_S`. While all is well there is none, and
 a broker that flaps holds nothing: a connection that ends soon after it was made is no sign of
@@ -69,7 +73,31 @@ class _LastingMove(NamedTuple):
     """After that it holds no answer: it lasts for another reason."""
 
 
-def _nothing() -> None: ...
+class OtherBrokers(Protocol):
+    """`broker.cluster.peers.TcpPeers` is one."""
+
+    @property
+    def has_any(self) -> bool: ...
+
+    def look(self) -> None:
+        """Call `LeaderSettling.lost` for connections that have ended and were not noticed."""
+        ...
+
+    async def confirm(self) -> None:
+        """Return when each has answered since the call, or is known not to; in bounded time."""
+        ...
+
+
+class NoOthers:
+    """This broker is the only one, as far as connections show."""
+
+    has_any = False
+
+    def look(self) -> None:
+        """There is none."""
+
+    async def confirm(self) -> None:
+        """There is none."""
 
 
 class LeaderSettling:
@@ -83,17 +111,19 @@ class LeaderSettling:
         """By the topic's identity and the partition."""
         self._settled: asyncio.Future[None] | None = None
         self._until_s = 0.0
-        self.look: Callable[[], None] = _nothing
-        """Calls `lost` for what has ended and has not been noticed."""
+        self.others: OtherBrokers = NoOthers()
         log.on_death(self._begin)
 
     def is_settled(self) -> bool:
-        """Whether all leaders are alive as far as is known, after a look."""
-        self.look()
-        return self._settled is None
+        """Whether all leaders are alive, and no other broker is to be asked whether it is."""
+        return self._settled is None and not self.others.has_any
 
     async def wait(self) -> None:
-        """Return when all leaders are alive as far as is known, or in `HOLD_S`."""
+        """Return when all leaders have shown that they are alive, or some 300 ms later."""
+        self.others.look()
+        if self._settled is None:
+            await self.others.confirm()
+            self.others.look()
         if self._settled is not None:
             await asyncio.wait([self._settled], timeout=HOLD_S)
 

@@ -24,6 +24,9 @@ from logstore.wire.read_feed import READ_FEED_KEY, ReadFeedRequest
 PEERS_MAX = 1000
 CONNECT_S = 2.0
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.01, 2.0
+CONFIRM_S = 0.05
+"""For the answers of all brokers to one question. One that has not answered yet is not asked again:
+a broker that hangs holds up one question in `CONNECT_S`."""
 SHORT_S = 5.0
 """A connection that ends sooner is made again after a pause that grows, else at once."""
 REPORT_AFTER_S = 5.0
@@ -74,6 +77,9 @@ class TcpPeers:
         """Called when a broker whose connection had ended has answered on another one."""
         self._wanted: dict[int, Peer] = {}
         self._changed = asyncio.Event()
+        self._unconfirmed: list[asyncio.Future[None]] = []
+        self._is_to_confirm = asyncio.Event()
+        self._asked: set[PeerLink] = set()
 
     def look(self) -> None:
         """Call `on_lost` for connections that have ended and whose tasks do not know it yet.
@@ -86,6 +92,24 @@ class TcpPeers:
                 del self._links[peer]
                 if self._has_held(link):
                     self.on_lost(peer.broker)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a connection to another broker."""
+        return bool(self._links)
+
+    async def confirm(self) -> None:
+        """Return when each connected broker has answered a question that was asked from now on, or
+        its connection has ended; soon after `CONFIRM_S` at the latest.
+
+        A process that dies ends its connections one after the other, in milliseconds where the
+        machine is busy: a client that has lost it may ask before `look` can see the end of ours.
+        """
+        if self._links:
+            waiter = asyncio.get_running_loop().create_future()
+            self._unconfirmed.append(waiter)
+            self._is_to_confirm.set()
+            await asyncio.wait([waiter], timeout=2 * CONFIRM_S)
 
     @property
     def watched_count(self) -> int:
@@ -118,6 +142,7 @@ class TcpPeers:
     async def run(self, on_gone: OnGone) -> None:
         watched: dict[int, tuple[Peer, asyncio.Task[None]]] = {}
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._confirm_again_and_again(tasks))
             while True:
                 for broker, (peer, task) in list(watched.items()):
                     if self._wanted.get(broker) != peer:
@@ -128,6 +153,27 @@ class TcpPeers:
                         watched[broker] = peer, tasks.create_task(self._keep(peer, on_gone))
                 await self._changed.wait()
                 self._changed.clear()
+
+    async def _confirm_again_and_again(self, tasks: asyncio.TaskGroup) -> None:
+        """One round of questions at a time, for all that waited for it when it began."""
+        while True:
+            await self._is_to_confirm.wait()
+            self._is_to_confirm.clear()
+            waiters, self._unconfirmed = self._unconfirmed, []
+            links = [link for link in self._links.values() if link not in self._asked]
+            if links:
+                asked = [tasks.create_task(self._ask(link)) for link in links]
+                await asyncio.wait(asked, timeout=CONFIRM_S)
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def _ask(self, link: PeerLink) -> None:
+        self._asked.add(link)
+        try:
+            await _answers(link)
+        finally:
+            self._asked.discard(link)
 
     def _has_held(self, link: PeerLink) -> bool:
         return self._clock.monotonic_s() - link.began_s >= SHORT_S

@@ -4,8 +4,8 @@ Version 0 asks for all topics with an empty list, later ones with null. From ver
 can be asked for by id. A topic that does not exist is created if the broker, the request and the
 client's rights allow it; the answer is LEADER_NOT_AVAILABLE, and clients ask again.
 
-Right after a broker's death the answer is held until its partitions have other leaders, at most
-300 ms (`broker.answers.leader_settling`).
+The answer waits until every other broker has answered a question, and right after a broker's death
+until its partitions have other leaders, at most 300 ms (`broker.answers.leader_settling`).
 
 Addresses are those of the listener the client came by. Replicas that are alive are in sync, since
 the object store keeps the copies. Any broker serves the requests that only Kafka's controller

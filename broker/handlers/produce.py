@@ -37,7 +37,7 @@ from broker.answers.record_checks import (
     RefuseRecords,
     is_plain,
 )
-from broker.answers.thread_work import run_in_thread
+from broker.answers.thread_work import run_for_client
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call
 from broker.requests.runtime import begin_in_order
@@ -179,13 +179,14 @@ async def _append_in_turns(
     if checks is None and _needs_no_check(broker, call, request):
         await call.finish(_append_in_slices(broker, call, request, PLAIN))
         return
-    connection = call.connection
+    waits_for_answer = request.acks != NO_ACKS
     async with broker.record_checks:
         if checks is None:
             checks = RecordChecks(at_once_bytes_max=0)
             await call.finish(_add_records(broker, call, request, checks))
-        await run_in_thread(broker, call, partial(checks.run, lambda: connection.is_closed))
-        await call.finish(_append_in_slices(broker, call, request, checks))
+        # Once the connection is closed, its buffer may hold bytes of another one.
+        if await run_for_client(broker, call, checks.run, waits_for_answer=waits_for_answer):
+            await call.finish(_append_in_slices(broker, call, request, checks))
 
 
 def _append_all(broker: Broker, call: Call, request: ProduceRequest, checks: RecordChecks) -> None:

@@ -32,6 +32,8 @@ MAPPED_BYTES = 1024 * 1024
 COPIED_BYTES_MAX = 8 * 1024 * 1024
 """A frame with more room is mapped whole."""
 KEPT_BYTES_MAX = 64 * 1024 * 1024
+SURPLUS_BYTES = 1024 * 1024
+"""More than this is not kept for long by a broker that does not use it."""
 PRODUCE_KEY = 0
 
 _SIZE = Struct(">i")
@@ -49,6 +51,10 @@ class BufferPool:
         self._free: dict[int, list[memoryview]] = {}
         self._kept_bytes_max = kept_bytes_max
         self.kept_bytes = 0
+        self._spare_bytes = 0
+        """Kept since the last look, and never needed."""
+        self.on_surplus: Callable[[], None] = _nothing
+        """Called while more is kept than `SURPLUS_BYTES`, with each buffer that comes back."""
 
     def take(self, size_bytes: int) -> memoryview:
         """At least `size_bytes`; its bytes are left over from another use."""
@@ -57,6 +63,8 @@ class BufferPool:
         free = self._free.get(size)
         if free:
             self.kept_bytes -= size
+            if self.kept_bytes < self._spare_bytes:
+                self._spare_bytes = self.kept_bytes
             return free.pop()
         return memoryview(_mapped(size) if size >= MAPPED_BYTES else bytearray(size))
 
@@ -65,6 +73,31 @@ class BufferPool:
         if size <= COPIED_BYTES_MAX and self.kept_bytes + size <= self._kept_bytes_max:
             self.kept_bytes += size
             self._free.setdefault(size, []).append(buffer)
+            if self.kept_bytes > SURPLUS_BYTES:
+                self.on_surplus()
+
+    @property
+    def has_surplus(self) -> bool:
+        return self.kept_bytes > SURPLUS_BYTES
+
+    def drop_spare(self, bytes_max: int) -> int:
+        """Drop free buffers that no connection needed since the last look, some `bytes_max` of
+        them. Returns their bytes; with fewer than `bytes_max` the next look begins.
+        """
+        dropped = 0
+        for size, free in self._free.items():
+            count = min(len(free), (min(self._spare_bytes, bytes_max) - dropped) // size)
+            if count > 0:
+                del free[:count]
+                dropped += count * size
+        self.kept_bytes -= dropped
+        self._spare_bytes -= dropped
+        if dropped < bytes_max:
+            self._spare_bytes = self.kept_bytes
+        return dropped
+
+
+def _nothing() -> None: ...
 
 
 def _mapped(size_bytes: int) -> mmap:

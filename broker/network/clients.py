@@ -20,10 +20,12 @@ from broker.network.refusals import Refusals
 from broker.network.slow_readers import SlowReaders
 from broker.network.slow_requests import SlowRequests
 from broker.network.software import ConnectedSoftware
+from broker.network.spare_buffers import SpareBuffers
 from broker.network.timers import Timers
 from logstore.config.address_overrides import parse_overrides
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
+from logstore.wiring.freed_memory import give_back
 
 IDLE_CHECKS = 4
 """How often, within the time a connection may be idle, it is looked at."""
@@ -90,6 +92,7 @@ class Clients:
         self.timer_bucket = 0
         self._timers = Timers(loop)
         self.mutes = Mutes(loop.time, self._timers)
+        self._spare_buffers = SpareBuffers(self._pool, self._timers, give_back)
         self.slow_readers = SlowReaders(loop, self._timers)
         self.receive_budget = ReceiveBudget(loop, self._timers, 0, self.connections)
         settings.on_change(self._settings_changed)

@@ -1,7 +1,8 @@
 """Which of the connections that are not read have been left by their clients.
 
 The event loop notices the end of a connection by reading it. One that is paused would be kept, and
-count for `max.connections`, until it is read again: a throttled one for as long as it is throttled.
+count for `max.connections`, until it is read again: a throttled one for as long as it is throttled,
+one whose records wait for a thread until that has read them for no use.
 The kernel says without reading whether a peer has closed its side, also behind bytes that wait.
 """
 
@@ -34,3 +35,8 @@ def left_by_their_clients(connections: Iterable[Left]) -> list[Left]:
     if not by_descriptor:
         return []
     return [by_descriptor[descriptor] for descriptor, _ in poll.poll(0)]
+
+
+def has_left(connection: Descriptor) -> bool:
+    """Returns whether the client of one connection has left; from any thread."""
+    return bool(left_by_their_clients([connection]))

@@ -163,7 +163,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     peers = TcpPeers(runner.clock, runner.rng)
     log.ask_others_by(peers.read_feed)
     settling = broker.leader_settling
-    peers.on_lost, peers.on_back, settling.look = settling.lost, settling.back, peers.look
+    peers.on_lost, peers.on_back, settling.others = settling.lost, settling.back, peers
     controller = Controller(log, ControllerSettings.of(given), peers)
 
     def settings_changed() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from logstore.cli.log_overview import TopicLine
 from logstore.cli.table_records import table_batches, table_of
 from logstore.compaction.clean_rules import CleanRules, clean_range, is_due
+from logstore.compaction.file_times import file_times
 from logstore.errors import Invalid, Refused
 from logstore.formats.partition_row import EpochEntry
 from logstore.formats.segment_ranges import SegmentRange
@@ -105,17 +106,20 @@ def view_topic(log: ReadableLog, name: str, wanted: RecordSelection, *, now_ms: 
         TopicLine(name, row.topic_id, row.status.value, row.partitions, row.configs),
         [_partition_line(key, view) for key, view in views],
         records,
-        _clean_lines(table, rules, now_ms) if rules.is_compacted and table is not None else (),
+        _clean_lines(log, table, rules, now_ms) if rules.is_compacted and table is not None else (),
     )
 
 
-def _clean_lines(table: Snapshot, rules: CleanRules, now_ms: int) -> list[CleanLine]:
+def _clean_lines(
+    log: ReadableLog, table: Snapshot, rules: CleanRules, now_ms: int
+) -> list[CleanLine]:
     lines = []
     for partition, end in sorted(table.ends.items()):
         before, files = table.cleaned.get(partition, 0), table.files.get(partition, ())
         settled = table.settled.get(partition, 0)
         try:
-            one = clean_range(partition, files, end, before, rules, now_ms)
+            times = log.runner.run(file_times(table, partition, rules, now_ms))
+            one = clean_range(partition, files, end, before, rules, now_ms, times)
         except Refused as error:
             lines.append(CleanLine(partition, end, -1, before, settled, 1.0, False, str(error)))
             continue

@@ -30,6 +30,7 @@ from logstore.compaction.clean_rules import (
 )
 from logstore.compaction.commit import Overtaken
 from logstore.compaction.edits import raise_edited_ends
+from logstore.compaction.file_times import file_times
 from logstore.compaction.obsolete_files import HOUR_MS
 from logstore.compaction.plan import Task, TaskResult
 from logstore.compaction.run_rows import note_objects
@@ -146,8 +147,11 @@ class Cleaning:
             before = snapshot.cleaned.get(partition, 0)
             files = snapshot.files.get(partition, ())
             try:
-                one = clean_range(partition, files, end, before, rules, now_ms)
-            except Refused as error:
+                times = self._session.ports.rows.perform(
+                    file_times(snapshot, partition, rules, now_ms)
+                )
+                one = clean_range(partition, files, end, before, rules, now_ms, times)
+            except LogstoreError as error:
                 self._fail(state, partition, error)
                 continue
             summary = self._session.summary

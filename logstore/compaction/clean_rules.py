@@ -14,6 +14,8 @@ by the table's owner may leave them.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from types import MappingProxyType
 
 from logstore.config.topic_limits import number_of
 from logstore.config.topics import BUILTIN_DEFAULTS, CLEANING_NAMES, topic_value
@@ -22,6 +24,7 @@ from logstore.formats.table_row import POINTER_AGAIN_S
 from logstore.history.snapshot import DataFile
 
 MiB = 1024 * 1024
+NOTHING_ASKED: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +104,13 @@ class Unit:
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
 
-    def is_young(self, since_ms: int) -> bool:
-        """Whether a row may have a timestamp above `since_ms`. Unknown times count as young."""
-        latest = [file.max_timestamp_ms for file in self.files]
-        return any(time_ms is None or time_ms > since_ms for time_ms in latest)
+    def young(self, since_ms: int, written_ms: Mapping[str, int]) -> list[DataFile]:
+        """Returns its files in which a row may be younger than `since_ms`.
+
+        A file without timestamps is as old as its object, in `written_ms` by path; one that is not
+        in there counts as young.
+        """
+        return [file for file in self.files if _newest_ms(file, written_ms) > since_ms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,18 +195,68 @@ def clean_range(
     clean_before: int,
     rules: CleanRules,
     now_ms: int,
+    written_ms: Mapping[str, int] = NOTHING_ASKED,
 ) -> CleanRange:
-    """The range from log start to the first unit that holds a row younger than the lag.
+    """Returns the range from log start to the first unit that holds a row younger than the lag.
 
-    Everything below the table end is committed. Raises as `units_of`.
+    Everything below the table end is committed. `written_ms`: by path, when the store took files
+    that `undated` named. Raises as `units_of`.
     """
     units = units_of(files)
-    clean_end, old = table_end, len(units)
-    if rules.lag_min_ms:
-        young = (n for n, unit in enumerate(units) if unit.is_young(now_ms - rules.lag_min_ms))
-        old = next(young, len(units))
-        clean_end = table_end if old == len(units) else units[old].min_offset
-    return CleanRange(partition, units[:old], clean_before, clean_end)
+    young = _first_young(units, clean_before, rules, now_ms, written_ms)
+    if young is None:
+        return CleanRange(partition, units, clean_before, table_end)
+    return CleanRange(partition, units[: young.index], clean_before, young.min_offset)
+
+
+def undated(
+    files: Iterable[DataFile],
+    clean_before: int,
+    rules: CleanRules,
+    now_ms: int,
+    written_ms: Mapping[str, int],
+) -> str | None:
+    """Returns the path of the file whose age decides next where the range ends; None: none.
+
+    Its object's age is to be added to `written_ms`. One request for each file that has become old
+    since the last run, and one for the first that has not. Raises as `units_of`.
+    """
+    unit = _first_young(units_of(files), clean_before, rules, now_ms, written_ms)
+    young = () if unit is None else unit.young(now_ms - rules.lag_min_ms, written_ms)
+    paths = [file.path for file in young if _is_undated(file) and file.path not in written_ms]
+    return paths[0] if len(paths) == len(young) and paths else None
+
+
+def _first_young(
+    units: Sequence[Unit],
+    clean_before: int,
+    rules: CleanRules,
+    now_ms: int,
+    written_ms: Mapping[str, int],
+) -> Unit | None:
+    """Returns the first unit with a row that may be younger than the lag.
+
+    Clean files without timestamps are old, although key compaction wrote their objects just now.
+    """
+    if not rules.lag_min_ms:
+        return None
+    for unit in units:
+        young = unit.young(now_ms - rules.lag_min_ms, written_ms)
+        if unit.max_offset < clean_before:
+            young = [file for file in young if not _is_undated(file)]
+        if young:
+            return unit
+    return None
+
+
+def _is_undated(file: DataFile) -> bool:
+    return file.max_timestamp_ms is None or file.max_timestamp_ms < 0
+
+
+def _newest_ms(file: DataFile, written_ms: Mapping[str, int]) -> float:
+    if file.max_timestamp_ms is None or file.max_timestamp_ms < 0:
+        return written_ms.get(file.path, inf)
+    return file.max_timestamp_ms
 
 
 def is_due(wanted: CleanRange, rules: CleanRules, now_ms: int) -> bool:
@@ -216,10 +272,11 @@ def is_due(wanted: CleanRange, rules: CleanRules, now_ms: int) -> bool:
 def overdue_ms(wanted: CleanRange, rules: CleanRules, now_ms: int) -> int:
     """For how long its oldest dirty row has been older than `max.compaction.lag.ms`; 0: it is not.
 
-    Kafka's `LogCleanerManager.maxCompactionDelay`.
+    Kafka's `LogCleanerManager.maxCompactionDelay`, for which rows without a timestamp have no age.
     """
     times = (file.min_timestamp_ms for unit in wanted.dirty for file in unit.files)
-    oldest = min((time_ms for time_ms in times if time_ms is not None), default=now_ms)
+    dated = (time_ms for time_ms in times if time_ms is not None and time_ms >= 0)
+    oldest = min(dated, default=now_ms)
     return max(0, now_ms - rules.lag_max_ms - oldest)
 
 

@@ -249,8 +249,8 @@ _SETTINGS = (
         SettingKind.LONG,
         0,
         "Minimum age of a record, by its timestamp, before key compaction may let a newer one "
-        "replace it; counted for whole files of the table. Higher: consumers see more of the "
-        "history.",
+        "replace it; counted for whole files of the table, and without timestamps by when the "
+        "file was written. Higher: consumers see more of the history.",
         at_least=0,
     ),
     _setting(

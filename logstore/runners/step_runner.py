@@ -212,12 +212,8 @@ class BlockingStepRunner:
 
     def _perform(self, request: Request) -> Any:
         match request:
-            case Get(key):
-                return self.store.get(key)
-            case GetRange(key, start, length):
-                return self.store.get_range(key, start, length)
-            case ListKeys(prefix):
-                return sorted(info.key for info in self.store.list(prefix))
+            case Get() | GetRange() | ListKeys() | ModifiedMs():
+                return self._perform_object(request)
             case GetRow(pk, sk):
                 assert self.registry is not None, "this step runner has no registry"
                 return self.registry.get(pk, sk)
@@ -234,6 +230,20 @@ class BlockingStepRunner:
                 return self.side_by_side(replace(self, threads=self.threads[1:]).outcome, steps)
             case _:
                 raise AssertionError(f"a reader does not {type(request).__name__}")
+
+    def _perform_object(self, request: Get | GetRange | ListKeys | ModifiedMs) -> Any:
+        match request:
+            case Get(key):
+                return self.store.get(key)
+            case GetRange(key, start, length):
+                return self.store.get_range(key, start, length)
+            case ListKeys(prefix):
+                return sorted(info.key for info in self.store.list(prefix))
+            case ModifiedMs(key):
+                for info in self.store.list(key):
+                    if info.key == key:
+                        return info.modified_ms
+                raise NotFound(f"no object key={key}")
 
     def side_by_side(self, call: Callable[[V], T], items: Sequence[V]) -> list[T]:
         """`call` of each item, in the first pool's threads; it must not run steps by this runner.

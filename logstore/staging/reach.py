@@ -1,5 +1,6 @@
-"""Is any broker there? Asked once per process, before the first batch: a user who has started none,
-or names a wrong address, waits seconds for the error, not the minute that a restart may take.
+"""Is any broker there? Asked once per Spark application, before the first batch: a user who has
+started none, or names a wrong address, waits seconds for the error, not the minute that a restart
+may take.
 
 All addresses are asked side by side, so one that drops all packets holds up no other.
 """

@@ -32,3 +32,12 @@ class FreedMemory:
         mallopt(_M_TRIM_THRESHOLD, self.kept_bytes)
         mallopt(_M_MMAP_THRESHOLD, self.mapped_from_bytes)
         return True
+
+
+def give_back() -> bool:
+    """Give all free memory of the heap to the system: some 0.2 ms for each MiB of it.
+
+    Returns whether the C library can.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim is not None and bool(trim(0) >= 0)

@@ -24,6 +24,7 @@ from logstore.staging.reach import reach_broker
 from logstore.staging.topics import SinkTopic, describe_topics
 from logstore.wiring.open import identity_in, open_objects, open_readable
 from spark_source.group_commit import addresses_of, registered_brokers
+from spark_source.sink.application import AnsweredBefore, application_folder
 
 TOPICS_AGE_S_MAX = 1.0
 """How long a change of a topic may go unnoticed: partitions that are added, limits, another life.
@@ -35,7 +36,7 @@ CREATED_WITHIN_S = 5.0
 """How long brokers may not know a topic that another one has created."""
 
 AWAY_S_MAX = 60.0
-"""How long brokers may be away that have answered this process before."""
+"""How long brokers may be away that have answered this application before."""
 
 _PAUSE_S = 0.2
 
@@ -46,7 +47,7 @@ class OpenSink:
     def __init__(self, url: str, storage: Storage, bootstrap: str) -> None:
         self._url, self._storage, self._bootstrap = url, storage, bootstrap
         self._has_level = False
-        self._has_reached = False
+        self._answered = AnsweredBefore(application_folder(), url, bootstrap)
         self.clock = SystemClock()
         self.rng = random.Random()
         self.store = RetryingStore(open_objects(url, dict(storage)), self.rng)
@@ -93,9 +94,9 @@ class OpenSink:
             blocking_sleep_s(_PAUSE_S)
 
     def _describe(self, name: str | None) -> dict[str, SinkTopic]:
-        if not self._has_reached:
-            reach_broker(self._find_brokers, clock=self.clock, rng=self.rng)
-            self._has_reached = True
+        self._answered.require(
+            lambda: reach_broker(self._find_brokers, clock=self.clock, rng=self.rng)
+        )
         names = None if name is None else [name]
         delays = RetryDelays(deadline_s=AWAY_S_MAX)
         return retry(lambda: describe_topics(self.brokers, names), delays, self.rng)

@@ -34,6 +34,7 @@ def test_the_largest_request_is_as_large_as_a_frame_may_be() -> None:
     assert len(items_of(request)) == request.item_count
 
 
+@pytest.mark.slow
 def test_the_largest_request_has_no_more_items_than_are_decoded() -> None:
     assert largest(2, "topics.partitions").item_count < ITEMS_MAX
     assert largest(47, "topics.partitions").item_count == ITEMS_MAX

@@ -249,6 +249,8 @@ OBJECT_STORES: dict[str, Callable[[Path], AbstractContextManager[BlockingObjectS
     "s3-blocking": lambda _: _s3_blocking(locked_moto()),
 }
 
+EMULATED = ("s3", "s3-blocking", "dynamodb")
+
 # The same on servers that are processes, whose endpoint they take.
 SERVED_OBJECT_STORES: dict[str, Callable[[str], AbstractContextManager[BlockingObjectStore]]] = {
     "s3-versitygw": _s3,
@@ -360,6 +362,11 @@ def _slow(names: Iterable[str]) -> Sequence[Any]:
     return [pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
+def _tiered(names: Iterable[str]) -> Sequence[Any]:
+    """Each by its name; those that moto emulates are slow: a request takes it milliseconds."""
+    return [one for name in names for one in (_slow([name]) if name in EMULATED else [name])]
+
+
 @pytest.fixture(scope="session")
 def versitygw_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if why_no_versitygw() is not None:
@@ -376,7 +383,7 @@ def ministack_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         yield endpoint
 
 
-@pytest.fixture(params=[*OBJECT_STORES, *_slow(SERVED_OBJECT_STORES)])
+@pytest.fixture(params=[*_tiered(OBJECT_STORES), *_slow(SERVED_OBJECT_STORES)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingObjectStore]:
     if request.param in OBJECT_STORES:
         made = OBJECT_STORES[request.param](tmp_path)
@@ -386,13 +393,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingOb
         yield opened
 
 
-@pytest.fixture(params=[*ROW_STORES, *_slow(SERVED_ROW_STORES)])
+@pytest.fixture(params=[*_tiered(ROW_STORES), *_slow(SERVED_ROW_STORES)])
 def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingRowStore]:
     with _row_store(request, tmp_path) as opened:
         yield opened
 
 
-@pytest.fixture(params=["memory", "sqlite", "dynamodb", *_slow(SERVED_DYNAMODB)])
+@pytest.fixture(params=["memory", "sqlite", *_slow(["dynamodb", *SERVED_DYNAMODB])])
 def asynchronous_rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RowStore]:
     """As brokers use them: for the one event loop that the test runs, and closes them on."""
     if request.param == "memory":
@@ -407,7 +414,13 @@ def asynchronous_rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterato
             yield DynamoRows(client)
 
 
-@pytest.fixture(params=[*ROW_STORES, *REGISTRIES, *_slow([*SERVED_ROW_STORES, *SERVED_REGISTRIES])])
+@pytest.fixture(
+    params=[
+        *_tiered(ROW_STORES),
+        *REGISTRIES,
+        *_slow([*SERVED_ROW_STORES, *SERVED_REGISTRIES]),
+    ]
+)
 def registry(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[RowsRegistry | BlockingRegistry]:

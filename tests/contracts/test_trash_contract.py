@@ -49,7 +49,10 @@ def versioned_bucket(endpoint: str) -> Pair:
     return Pair(store, S3Versions(location, options, store))
 
 
-@pytest.fixture(params=[memory, directory, bucket], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[memory, directory, pytest.param(bucket, marks=pytest.mark.slow)],
+    ids=lambda make: make.__name__,
+)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     make: Callable[[Path], Pair] = request.param
     with aws_environment():

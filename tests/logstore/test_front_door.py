@@ -24,6 +24,8 @@ from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.moved import Mover
 from tests.spark_source.places import raise_log_start
 
+pytestmark = pytest.mark.slow
+
 TIME_MS = 1_700_000_000_000
 PARTITIONS = 3
 COLUMNS = [

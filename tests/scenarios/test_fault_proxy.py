@@ -213,6 +213,7 @@ def test_it_runs_as_a_process_of_its_own_and_ends_on_request() -> None:
         assert child.wait(20) in (0, -15, 130)
 
 
+@pytest.mark.slow
 def test_it_ends_while_clients_arrive_and_a_server_does_not_read() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf, ExitStack() as clients:
 

@@ -1,7 +1,8 @@
 """README.md does what it says: its commands and its Python, as pasted, for a user of the wheel.
 
 The environment is not activated, the folder is not the checkout, and `python3` of the PATH has
-none of our packages: so it is for most users. Only ports are others than README's.
+none of our packages: so it is for most users. Only ports are others than README's. Python is run as
+in a notebook, which asks more than a script does.
 """
 
 import os
@@ -46,6 +47,15 @@ spark = SparkSession.builder.getOrCreate()
 spark.read.format("logstore").option("path", "./data").option("subscribe", "orders").load().show()
 """
 COUNT = "print('rows:', orders.count())\n"
+NOTEBOOK = """
+import asyncio, sys
+async def run_cells():
+    names = {"__name__": "__main__"}
+    for cell in sys.argv[1:]:
+        exec(compile(cell, "cell", "exec"), names)
+asyncio.run(run_cells())
+"""
+"""Cells as a kernel of a notebook runs them: each by itself, in a process whose event loop runs."""
 COMMANDS = [
     *("serve", "topics", "dev", "topics", "topics", "groups", "groups", "topics", "topics"),
     *("compact", "inspect", "inspect", "inspect", "top", "doctor", "fsck", "gc", "restore", "cost"),
@@ -149,14 +159,15 @@ class Reader:
             return ""
         if "(spark" in cell:
             self.python(self.producer)
-            cell = self.session + cell + COUNT
-        elif PRODUCER in cell:
+            return self.python(NOTEBOOK, self.session, cell, COUNT)
+        if PRODUCER in cell:
             self.producer = cell
-        return self.python(cell)
+        return self.python(NOTEBOOK, cell)
 
-    def python(self, program: str, where: str = ".") -> str:
+    def python(self, program: str, *arguments: str, where: str = ".") -> str:
         python = str(self.folder / ".venv/bin/python")
-        return call(python, "-c", program, where=self.folder / where, **self.variables())
+        folder = self.folder / where
+        return call(python, "-c", program, *arguments, where=folder, **self.variables())
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +218,6 @@ def test_a_session_as_spark_makes_it_fails_here_with_what_the_page_of_errors_exp
     reader: Reader, where: str, message: str
 ) -> None:
     with pytest.raises(AssertionError) as failed:
-        reader.python(PLAIN, where)
+        reader.python(PLAIN, where=where)
     assert message in str(failed.value)
     assert f"`{message}`" in ERRORS.read_text()

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from spark_source.planning.offsets import position_of_json
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.progressing import batch
@@ -34,6 +36,7 @@ for made in (
 """
 
 
+@pytest.mark.slow
 def test_an_earlier_spark_gets_a_reader_and_one_line_for_what_it_cannot_do(tmp_path: Path) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", HIDDEN, str(tmp_path)], capture_output=True, text=True, check=True

@@ -32,6 +32,8 @@ from tests.spark_source.moved import Mover
 from tests.spark_source.places import raise_log_start
 from tests.spark_source.stepped_time import SteppedTime
 
+pytestmark = pytest.mark.slow
+
 TIME_MS = 1_700_000_000_000
 PARTITIONS = 3
 

@@ -2,9 +2,12 @@
 
 import gc
 
+import pytest
+
 from spark_source.worker_memory import settle
 
 
+@pytest.mark.slow
 def test_imports_stay_out_of_garbage_collection() -> None:
     gc.unfreeze()
     settle.cache_clear()

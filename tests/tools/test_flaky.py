@@ -50,6 +50,7 @@ def test_what_plays_seeds_is_never_noise(test_id: str, may_be: bool) -> None:
     assert may_be_noise(test_id) == may_be
 
 
+@pytest.mark.slow
 def test_the_ids_of_failed_tests_and_of_broken_fixtures_are_written(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "import pytest\n"

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from broker.answers.leader_settling import HOLD_S, WINDOW_S, LeaderSettling
 from logstore.formats.partition_row import PartitionRow
@@ -108,10 +107,46 @@ def test_an_answer_waits_for_the_next_leader() -> None:
     play(story)
 
 
-def test_what_has_ended_unnoticed_is_looked_for_before_a_leader_is_named() -> None:
-    async def story(_: Cluster, settling: LeaderSettling, _tasks: asyncio.TaskGroup) -> None:
-        settling.look = partial(settling.lost, 2)
+@dataclass
+class Others:
+    """Broker 2 answers after `answer_s`, or has ended by then, which a look shows."""
+
+    settling: LeaderSettling
+    answer_s: float = 0.002
+    has_ended: bool = False
+    has_any: bool = True
+
+    def look(self) -> None:
+        if self.has_ended:
+            self.settling.lost(2)
+
+    async def confirm(self) -> None:
+        await pause(self.answer_s)
+
+
+def test_an_end_that_is_seen_while_the_others_are_asked_holds_the_answer() -> None:
+    """A client knew of it before: a process that dies ends its connections one after the other."""
+
+    async def story(cluster: Cluster, settling: LeaderSettling, tasks: asyncio.TaskGroup) -> None:
+        settling.others = others = Others(settling)
         assert not settling.is_settled()
+        waiting = tasks.create_task(waited_s(settling))
+        await pause(0.001)
+        others.has_ended = True
+        await pause(0.05)
+        others.has_ended = False
+        cluster.die(2)
+        cluster.take_over()
+
+        assert 0.05 <= await waiting < 0.05 + SLACK_S
+
+    play(story)
+
+
+def test_while_all_others_answer_only_that_is_waited_for() -> None:
+    async def story(_: Cluster, settling: LeaderSettling, _tasks: asyncio.TaskGroup) -> None:
+        settling.others = Others(settling, 0.001)
+        assert 0 < await waited_s(settling) < 0.01
 
     play(story)
 

@@ -68,6 +68,7 @@ def test_bytes_are_those_of_the_generated_codec(version: int, topics: list[Topic
     assert b"".join(encode_produce_frame(77, version, topics)) == b"".join(generated)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", range(API.version_min, API.version_max + 1))
 def test_long_names_and_many_partitions_fit_as_well(version: int) -> None:
     many = [PartitionOutcome(i, 0, i, -1, 0) for i in range(200)]

@@ -376,6 +376,7 @@ def test_a_row_that_changed_without_a_hint_is_read_when_its_old_chain_is_taken_o
     play(story)
 
 
+@pytest.mark.slow
 def test_idle_brokers_ask_little_of_the_registry() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.start(1, 2, 3)

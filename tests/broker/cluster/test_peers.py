@@ -22,6 +22,7 @@ class Listening:
     def __init__(self) -> None:
         self.connections: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
         self.closed: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        self.received: list[bytes] = []
         self.port = 0
         self._server: asyncio.Server | None = None
 
@@ -32,7 +33,8 @@ class Listening:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections.put_nowait(writer)
         with suppress(OSError):
-            await reader.read()
+            while data := await reader.read(1 << 16):
+                self.received.append(data)
         self.closed.put_nowait(writer)
         writer.close()
 
@@ -144,6 +146,51 @@ def test_a_look_notices_a_connection_that_ended_in_this_turn_of_the_loop() -> No
             assert lost == [2]
             await there.connections.get()
             assert lost == [2]
+        there.close()
+
+    play(story())
+
+
+def test_a_question_waits_for_the_end_of_the_connection_that_it_was_sent_on() -> None:
+    """So what is known of leaders then is of a moment after the question."""
+
+    async def story() -> None:
+        there, lost = Listening(), list[int]()
+        await there.open()
+        async with watching() as watch:
+            watch.peers.on_lost = lost.append
+            watch.peers.watch({2: there.peer()})
+            connection = await there.connections.get()
+            while not watch.peers.has_any:
+                await SystemClock().sleep_s(0)
+            await watch.clock.sleep_s(SHORT_S)
+            async with asyncio.TaskGroup() as tasks:
+                asking = tasks.create_task(watch.peers.confirm())
+                while not there.received:
+                    await SystemClock().sleep_s(0)
+                assert not asking.done()
+                connection.close()
+
+            watch.peers.look()
+            assert lost == [2]
+        there.close()
+
+    play(story())
+
+
+def test_a_broker_that_hangs_holds_up_one_question() -> None:
+    async def story() -> None:
+        there = Listening()
+        await there.open()
+        async with watching() as watch:
+            watch.peers.watch({2: there.peer()})
+            await there.connections.get()
+            while not watch.peers.has_any:
+                await SystemClock().sleep_s(0)
+            for _ in range(3):
+                await watch.peers.confirm()
+
+            assert len(there.received) == 1
         there.close()
 
     play(story())

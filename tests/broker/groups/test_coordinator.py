@@ -263,6 +263,7 @@ def test_an_append_that_is_refused_ends_the_coordinator() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_many_commits_leave_little_to_load() -> None:
     async def story(bench: Bench) -> None:
         coordinator = await bench.loaded()

@@ -2,12 +2,14 @@
 
 import asyncio
 import socket
+import sys
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from broker.answers.record_checks import RecordChecks
+from broker.network.departures import left_by_their_clients
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.wire.framing.apis import encode_request_frame
@@ -51,3 +53,42 @@ def test_a_request_whose_connection_closes_while_it_is_read_appends_nothing(
 
     one = response.responses[0].partition_responses[0]
     assert (one.error_code, one.base_offset) == (0, 0)
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux says that a peer has closed its side"
+)
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_records_wait_for_a_thread_and_their_client_leaves(
+    running: Running, client: Connection, monkeypatch: pytest.MonkeyPatch, acks: int
+) -> None:
+    """One that waits for an answer is not served any more; one that wants none has just ended."""
+    topic = f"left-with-acks-{acks}"
+    running.create_topic(topic)
+    read_count = 0
+    run = RecordChecks.run
+
+    def counted_run(checks: RecordChecks, is_over: Callable[[], bool]) -> None:
+        nonlocal read_count
+        read_count += 1
+        run(checks, is_over)
+
+    many = encode_batch([Record(0, NOW_MS, None, bytes(2 << 20))], compression="zstd")
+    request = produce_request(topic, many)
+    checks, clients = running.broker.record_checks, running.broker.clients
+    monkeypatch.setattr(RecordChecks, "run", counted_run)
+    running.broker.record_checks = turn = asyncio.Semaphore(0)
+    try:
+        with socket.create_connection(("127.0.0.1", running.listener.port)) as peer:
+            request.acks = acks
+            peer.sendall(b"".join(encode_request_frame(1, APIS[PRODUCE], 11, "left", request)))
+        running.wait_until(lambda: bool(left_by_their_clients(clients.connections)))
+        running.do(turn.release)
+        request.acks = -1
+        response: ProduceResponse = client.call(PRODUCE, request, 11)
+    finally:
+        running.broker.record_checks = checks
+
+    one = response.responses[0].partition_responses[0]
+    count = 1 if acks else 2
+    assert (one.error_code, one.base_offset, read_count) == (0, count - 1, count)

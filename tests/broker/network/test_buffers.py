@@ -190,6 +190,7 @@ def test_a_large_frame_takes_memory_as_its_bytes_arrive() -> None:
     assert resident_bytes() - before < 32 * MiB
 
 
+@pytest.mark.slow
 def test_bytes_of_a_large_frame_are_copied_while_they_are_few() -> None:
     body, chunk = PRODUCE + bytes(50 * MiB), 64 * 1024
     stream = memoryview(framed(body))

@@ -10,9 +10,12 @@ import pytest
 from broker.process import collector
 from broker.process.collector import EVERYTHING_S, Collector, thresholds
 
-pytestmark = pytest.mark.skipif(
-    collector.IS_INCREMENTAL, reason="this Python collects in small steps by itself"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        collector.IS_INCREMENTAL, reason="this Python collects in small steps by itself"
+    ),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -36,11 +36,11 @@ class KeyedTopic:
             world.create(name, partition + 1, {**COMPACTED, **(configs or {})})
         return KeyedTopic(world, name, partition, [])
 
-    def write(self, *records: Written) -> None:
+    def write(self, *records: Written, is_dated: bool = True) -> None:
         """One batch."""
         first = len(self.records)
         batch = [
-            Record(number, TIME_MS + first + number, key, value)
+            Record(number, TIME_MS + first + number if is_dated else -1, key, value)
             for number, (key, value) in enumerate(records)
         ]
         self.world.log.append(self.name, self.partition, encode_batch(batch, compression="lz4"))

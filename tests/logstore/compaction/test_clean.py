@@ -1,6 +1,7 @@
 """Key compaction of a table: which rows stay, and what readers of both tiers make of it."""
 
 import json
+import os
 import random
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 
 from logstore.cli.main import main
 from logstore.compaction.clean_rules import CleanLimits
+from logstore.compaction.obsolete_files import HOUR_MS
 from logstore.compaction.session import RunOptions
 from logstore.history.names import table_key
 from logstore.records.encode import encode_batch
@@ -162,6 +164,19 @@ def test_records_younger_than_the_lag_replace_nothing(world: World) -> None:
     snapshot = world.snapshot("state")
     assert snapshot is not None
     assert snapshot.cleaned.get(0, 0) == 0
+
+
+def test_records_without_a_timestamp_are_as_old_as_their_file(world: World) -> None:
+    topic = KeyedTopic.create(world, "state", {"min.compaction.lag.ms": str(HOUR_MS)})
+    topic.write((b"a", b"1"), (b"a", b"2"), is_dated=False)
+
+    topic.clean()
+    assert topic.kept() == [0, 1]
+
+    for path in world.directory.rglob("*.parquet"):
+        os.utime(path, (0, 0))
+    topic.clean()
+    assert topic.kept() == [1]
 
 
 def test_topics_that_are_not_compacted_are_left_alone(world: World) -> None:
@@ -386,6 +401,20 @@ def test_inspect_shows_how_far_a_topic_is_cleaned(
         "is_due": True,
         "trouble": "",
     }
+
+
+def test_inspect_takes_the_age_of_a_file_for_that_of_its_undated_records(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = KeyedTopic.create(world, "state", {"min.compaction.lag.ms": str(HOUR_MS)})
+    topic.write((b"a", b"1"), (b"a", b"2"), is_dated=False)
+    topic.move()
+
+    for is_due in (False, True):
+        assert main(["inspect", "--url", str(world.directory), "topic", "state", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["cleaning"][0]["is_due"] == is_due
+        for path in world.directory.rglob("*.parquet"):
+            os.utime(path, (0, 0))
 
 
 def test_a_tombstone_stays_for_a_consumer_that_has_read_an_older_record(world: World) -> None:

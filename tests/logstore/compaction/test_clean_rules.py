@@ -20,6 +20,7 @@ from logstore.compaction.clean_rules import (
     overdue_ms,
     settled_since_ms,
     tombstone_horizon,
+    undated,
     units_of,
     units_to_rewrite,
 )
@@ -101,6 +102,49 @@ def test_the_clean_end_is_below_the_first_record_younger_than_the_lag() -> None:
 
     assert (wanted.clean_end, len(wanted.units)) == (10, 1)
     assert of(0, file(0, 9, times=None), rules=rules).clean_end == 0
+
+
+LAG = CleanRules(is_compacted=True, lag_min_ms=1000)
+
+
+def range_by_objects(clean_before: int, *files: DataFile, ages_ms: dict[str, int]) -> CleanRange:
+    """The range, and `ages_ms` without those of the objects that were asked."""
+    end = max(one.max_offset for one in files) + 1
+    written_ms: dict[str, int] = {}
+    while path := undated(files, clean_before, LAG, NOW_MS, written_ms):
+        written_ms[path] = NOW_MS - ages_ms.pop(path)
+    return clean_range(0, files, end, clean_before, LAG, NOW_MS, written_ms)
+
+
+@pytest.mark.parametrize("times", [(-1, -1), None])
+def test_a_file_without_timestamps_is_as_old_as_its_object(times: tuple[int, int] | None) -> None:
+    files = [file(low, low + 9, times=times) for low in range(0, 40, 10)]
+    ages_ms = dict(zip([one.path for one in files], [2000, 1000, 999, 999], strict=True))
+
+    assert range_by_objects(0, *files, ages_ms=ages_ms).clean_end == 20
+    assert list(ages_ms) == [files[3].path]
+
+
+def test_no_object_is_asked_for_its_age_where_a_timestamp_decides() -> None:
+    files = [file(0, 9, times=(0, NOW_MS)), file(10, 19, times=(-1, -1))]
+    beside = [file(0, 9, times=(0, NOW_MS)), file(5, 19, times=(-1, -1))]
+
+    assert undated(files, 0, LAG, NOW_MS, {}) is None
+    assert undated(beside, 0, LAG, NOW_MS, {}) is None
+    assert undated(files[1:], 0, RULES, NOW_MS, {}) is None
+
+
+def test_a_clean_file_without_timestamps_holds_nothing_up_although_its_object_is_young() -> None:
+    clean, dirty = (file(low, low + 9, times=(-1, -1)) for low in (0, 10))
+
+    assert range_by_objects(10, clean, dirty, ages_ms={dirty.path: 1000}).clean_end == 20
+
+
+def test_a_record_without_a_timestamp_is_not_overdue_since_1970() -> None:
+    rules = CleanRules(is_compacted=True, dirty_ratio_min=1, lag_max_ms=1000)
+    wanted = of(10, file(0, 9), file(10, 19, times=(-1, -1)))
+
+    assert overdue_ms(wanted, rules, NOW_MS) == 0
 
 
 def test_a_partition_is_due_when_enough_of_it_is_dirty() -> None:

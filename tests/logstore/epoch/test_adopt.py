@@ -119,6 +119,7 @@ attempts = st.lists(
 lives_of_a_partition = st.lists(st.tuples(attempts, st.booleans(), st.booleans()), max_size=6)
 
 
+@pytest.mark.slow
 @given(lives_of_a_partition)
 @settings(max_examples=25)
 def test_a_sink_survives_its_leaders(lives: list[tuple[list[Attempt], bool, bool]]) -> None:

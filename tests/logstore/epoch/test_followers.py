@@ -152,6 +152,7 @@ def test_the_index_in_memory_goes_back_to_the_leaders_last_checkpoint() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=6), st.sampled_from([3, 1000]))
 @settings(max_examples=25, deadline=None)
 def test_leadership_that_moves_loses_nothing_and_no_offset_goes_back(

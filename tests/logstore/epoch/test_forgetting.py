@@ -121,6 +121,7 @@ async def hand_over_to_itself(log: Log) -> None:
         await log.runner.clock.sleep_s(0.1)
 
 
+@pytest.mark.slow
 def test_stretches_that_a_row_drops_are_forgotten_and_no_others() -> None:
     async def scenario() -> None:
         written = WrittenLog(checkpoint_segments=4)

@@ -105,6 +105,7 @@ def test_times_before_1970_and_far_away_are_kept(times: list[int], kind: int) ->
         check_batch(memoryview(one), 0, len(one))
 
 
+@pytest.mark.slow
 def test_a_huge_record_is_a_batch_of_its_own() -> None:
     rows = [row(0), row(1, value=bytes(40_000_000)), row(2)]
     assert len(batches(rows)) == 3

@@ -55,6 +55,7 @@ def summary(state: ChainState) -> dict[EpochKey, tuple[int, int, int, int]]:
     }
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=8), st.integers(2, 12))
 @settings(max_examples=40)
 def test_a_follower_knows_what_the_writer_knows(rounds: list[int], segments: int) -> None:

@@ -135,6 +135,7 @@ def test_a_sealer_begins_at_the_checkpoint() -> None:
     assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [7]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(2, 7))
 @settings(max_examples=40, deadline=None)
 def test_a_followed_chain_is_sealed_as_one_that_was_not(counts: list[int], segments: int) -> None:

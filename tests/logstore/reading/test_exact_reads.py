@@ -174,6 +174,7 @@ def found_at(found: FoundBatch) -> tuple[int, int, int, bytes]:
     return found.seq, found.base_offset, found.last_offset, bytes(found.data)
 
 
+@pytest.mark.slow
 @given(LIVES, st.integers(1, 4), st.data())
 @settings(max_examples=30)
 def test_what_is_read_by_the_index_is_what_is_read_by_whole_segments(

@@ -72,6 +72,7 @@ def read_all(
     }
 
 
+@pytest.mark.slow
 @given(LIVES)
 @settings(max_examples=40)
 def test_all_that_was_acknowledged_is_read_in_order_across_lives(

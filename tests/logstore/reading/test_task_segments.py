@@ -197,7 +197,11 @@ def sized(count: int, size_bytes: int) -> SeqRange:
 
 @pytest.mark.parametrize(
     ("size_bytes", "together"),
-    [(KiB, REQUESTS_MAX), (4 * MiB, AHEAD_BYTES_MAX // (4 * MiB)), (16 * MiB, REQUESTS_MAX)],
+    [
+        (KiB, REQUESTS_MAX),
+        (4 * MiB, AHEAD_BYTES_MAX // (4 * MiB)),
+        pytest.param(16 * MiB, REQUESTS_MAX, marks=pytest.mark.slow),
+    ],
     ids=["small", "by their bytes", "in parts"],
 )
 def test_of_a_store_that_is_far_all_that_there_is_room_for_is_requested_at_once(

@@ -4,7 +4,7 @@ import platform
 import subprocess
 import sys
 
-from logstore.wiring.freed_memory import FreedMemory, MiB
+from logstore.wiring.freed_memory import FreedMemory, MiB, give_back
 
 PROGRAM = """
 import resource, sys
@@ -36,3 +36,7 @@ def test_freed_buffers_are_used_again_without_faults() -> None:
         assert _faults("kept") < PAGES / 100 < _faults("given back")
     else:
         assert not FreedMemory(kept_bytes=64 * MiB).apply()
+
+
+def test_giving_back_says_whether_the_c_library_can() -> None:
+    assert give_back() == (sys.platform == "linux" and platform.libc_ver()[0] == "glibc")

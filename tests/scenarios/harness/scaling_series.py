@@ -101,6 +101,11 @@ class ScalingOutcome:
             yield f"  {kind}: {'; '.join(texts)}"
 
 
+def _say(text: str) -> None:
+    """At once: a series that is ended from outside has said how far it came."""
+    print(f"scaling: {text}", file=sys.stderr, flush=True)
+
+
 @dataclass(slots=True)
 class ScalingSeries(ClusterSeries):
     replicas: int = 3
@@ -145,6 +150,7 @@ class ScalingSeries(ClusterSeries):
 
     def _scale(self, kind: str, brokers: EqualFleet, load: Process) -> None:
         began_s = time.monotonic()
+        _say(f"{kind} begins")
         if kind == "out":
             numbers = brokers.start_more(self.brokers)
         else:
@@ -154,6 +160,7 @@ class ScalingSeries(ClusterSeries):
         self._settle(brokers, load)
         even_s = time.monotonic() - self.settled_s
         self.steps.append(ScalingStep(kind, numbers, began_s, done_s, even_s))
+        _say(f"{kind} done: brokers {', '.join(map(str, numbers))}, {even_s - began_s:.1f} s")
 
     def _choose(self, brokers: Fleet) -> list[int]:
         controller = brokers.controller()

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ def test_the_same_look_leads_to_the_same_decisions(model: Model, waits: list[flo
         assert model.decide() == model.decide()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_in_the_end_leadership_is_balanced_and_there_is_nothing_left_to_do(model: Model) -> None:

@@ -35,6 +35,7 @@ async def write_again(coordinator: Coordinator) -> None:
     await VirtualClock().sleep_s(1)
 
 
+@pytest.mark.slow
 def test_they_are_there_after_the_live_keys_were_written_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

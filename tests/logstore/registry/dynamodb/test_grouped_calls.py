@@ -96,6 +96,7 @@ def says(error: LogstoreError, *, times: int = 1) -> Answer:
     return answer
 
 
+@pytest.mark.slow
 def test_calls_of_one_turn_become_few_requests(client: WatchedClient) -> None:
     async def scenario(rows: DynamoRows) -> None:
         assert await together(puts(rows, 2 * WRITES_MAX)) == [None] * 2 * WRITES_MAX
@@ -107,6 +108,7 @@ def test_calls_of_one_turn_become_few_requests(client: WatchedClient) -> None:
     play(client, scenario)
 
 
+@pytest.mark.slow
 def test_few_writes_are_not_made_dearer_than_they_were(client: WatchedClient) -> None:
     """DynamoDB bills a write in a transaction twice."""
 
@@ -135,6 +137,7 @@ def test_a_transaction_without_those_whose_condition_failed_is_tried_once_more(
     play(client, scenario)
 
 
+@pytest.mark.slow
 def test_what_is_cancelled_twice_goes_alone(client: WatchedClient) -> None:
     """Another process makes another row each time, between our two transactions."""
 

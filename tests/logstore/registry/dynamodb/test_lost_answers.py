@@ -22,6 +22,8 @@ from logstore.testing.fault_proxy import FaultProxy
 from tests.servers.locked_moto import locked_moto
 from tests.servers.tables import dynamo_client
 
+pytestmark = pytest.mark.slow
+
 DELAYS = RetryDelays(first_s=0.001, longest_s=0.01, deadline_s=15.0)
 NOT_APPLIED: tuple[Fault, ...] = ("500", "503", "409", "reset", "hang")
 SORT_KEYS = [f"{number:02}" for number in range(20)]
