@@ -53,20 +53,18 @@ class Turns:
         self.taken_count = 0
         """Slices that ran after a wait."""
 
-    def begin(self, call: Call, slices: Slices[None], *, in_order: bool = False) -> None:
+    def begin(self, call: Call, slices: Slices[None]) -> None:
         """Work on `call`, which `slices` answers; its errors end the connection of `call` alone.
 
-        Nothing more is done once that connection is closed. `in_order`: its later requests wait
-        until all slices are done, since they may change the same state.
+        Nothing more is done once that connection is closed. For Fetch and Produce, which make no
+        task (`broker.requests` takes all others their way).
         """
         if self._advance(call, slices):
-            if in_order:
-                call.connection.suspend_requests()
-            self._wait(lambda: self._advance_later(call, slices, in_order=in_order))
+            self._wait(lambda: self._advance_later(call, slices))
 
     def put(self, call: Call, slices: Slices[None]) -> None:
         """As `begin`, with no slice now."""
-        self._wait(lambda: self._advance_later(call, slices, in_order=False))
+        self._wait(lambda: self._advance_later(call, slices))
 
     def share(self, items: Iterable[T]) -> AsyncIterator[T]:
         """The items; waits for a turn where the ones before took a slice."""
@@ -76,12 +74,10 @@ class Turns:
         """The result of `slices`; waits for a turn after each slice."""
         return await Slicing(self, None).finish(slices)
 
-    def _advance_later(self, call: Call, slices: Slices[None], *, in_order: bool) -> bool:
+    def _advance_later(self, call: Call, slices: Slices[None]) -> bool:
         began_s = self.now_s()
         has_more = self._advance(call, slices)
         self._times.note(call, self.now_s() - began_s)
-        if in_order and not has_more:
-            call.connection.resume_requests()
         return has_more
 
     def _advance(self, call: Call, slices: Slices[None]) -> bool:
