@@ -84,41 +84,41 @@ HANDLERS: dict[int, Row] = dict(
         coroutine(15, describe_groups, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
         coroutine(16, list_groups, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
         plain(18, api_versions, By.NOTHING, Order.FREE, LeaseCheck.NONE),
-        task(19, create_topics, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
-        task(20, delete_topics, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
-        task(21, delete_records, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
+        task(19, create_topics, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
+        task(20, delete_topics, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
+        task(21, delete_records, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         plain(22, init_producer_id, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(23, offset_for_leader_epoch, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         plain(29, describe_acls, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(30, create_acls, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(31, delete_acls, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(32, describe_configs, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
-        task(33, alter_configs, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
+        task(33, alter_configs, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         coroutine(34, alter_replica_log_dirs, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         task(35, describe_log_dirs, _DESCRIBE_LOG_DIRS, Order.FREE, LeaseCheck.NONE, Place.SIZES),
-        task(37, create_partitions, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
+        task(37, create_partitions, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         coroutine(42, delete_groups, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
         task(43, elect_leaders, _ELECT_LEADERS, Order.FREE, LeaseCheck.NONE, None),
         task(
-            44, incremental_alter_configs, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES
+            44, incremental_alter_configs, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES
         ),
         task(
-            45, alter_partition_reassignments, _REASSIGN, Order.FREE, LeaseCheck.NONE, Place.CHANGES
+            45, alter_partition_reassignments, _REASSIGN, Order.KEPT, LeaseCheck.NONE, Place.CHANGES
         ),
         coroutine(
             46, list_partition_reassignments, _LIST_REASSIGNMENTS, Order.FREE, LeaseCheck.NONE
         ),
         coroutine(47, offset_delete, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
         coroutine(48, describe_client_quotas, _DESCRIBE_QUOTAS, Order.FREE, LeaseCheck.NONE),
-        task(49, alter_client_quotas, By.RESOURCE, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
+        task(49, alter_client_quotas, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         coroutine(
             50, describe_user_scram_credentials, _DESCRIBE_USERS, Order.FREE, LeaseCheck.NONE
         ),
         coroutine(55, describe_quorum, _DESCRIBE_QUORUM, Order.FREE, LeaseCheck.NONE),
-        task(57, update_features, _UPDATE_FEATURES, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
+        task(57, update_features, _UPDATE_FEATURES, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         plain(60, describe_cluster, By.NOTHING, Order.FREE, LeaseCheck.NONE),
         coroutine(61, describe_producers, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
-        task(64, unregister_broker, _UNREGISTER, Order.FREE, LeaseCheck.NONE, Place.CHANGES),
+        task(64, unregister_broker, _UNREGISTER, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         coroutine(66, list_transactions, By.NOTHING, Order.FREE, LeaseCheck.NONE),
         coroutine(74, list_config_resources, _LIST_RESOURCES, Order.FREE, LeaseCheck.NONE),
         coroutine(75, describe_topic_partitions, By.RESOURCE, Order.FREE, LeaseCheck.NONE),

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from broker.answers.error_codes import Refuse, code_of
 from logstore.errors import LogstoreError
-from logstore.wire.framing.apis import Api
+from logstore.wire.framing.apis import Api, encode_frame
 
 
 class Failing(Protocol):
@@ -43,16 +43,20 @@ class errors_in:  # noqa: N801 - reads as the statement that it is
         return True
 
 
-def refused(api: Api, refusal: Refuse) -> Any:
+def refused(api: Api, version: int, refusal: Refuse) -> Any:
     """Returns the response that refuses the whole request.
 
-    Raises `refusal` where a response has no error code of its own: the connection is closed then.
+    Raises `refusal` where a response of that version has no error code of its own: the connection
+    is closed then.
     """
     module = importlib.import_module(f"{api.package}.{api.module}")
-    response = getattr(module, f"{api.name}Response")()
+    make = getattr(module, f"{api.name}Response")
+    response = make()
     if not hasattr(response, "error_code"):
         raise refusal
     response.error_code = refusal.code
     if hasattr(response, "error_message"):
         response.error_message = str(refusal)
+    if encode_frame(0, api, version, response) == encode_frame(0, api, version, make()):
+        raise refusal  # the client would take it for success
     return response

@@ -34,7 +34,6 @@ from broker.requests.way import (
     Plain,
     Way,
 )
-from logstore.errors import LogstoreError
 from logstore.wire.errors import ErrorCode
 
 _IN_ORDER = Way(Loop.COROUTINE, By.RESOURCE, Order.KEPT, None, LeaseCheck.NONE)
@@ -62,7 +61,7 @@ class _Served:
             self._check_right(broker, call)
             response = self._handle(broker, call, request)
         except Refuse as refusal:
-            response = refused(call.api, refusal)
+            response = refused(call.api, call.version, refusal)
         if response is not None:
             call.answer(response)
 
@@ -81,7 +80,7 @@ class _Served:
             if not self._is_plain:
                 response = await response
         except Refuse as refusal:
-            response = refused(call.api, refusal)
+            response = refused(call.api, call.version, refusal)
         if response is None:  # it is answered later
             return
         buffers = encode_small(call, response)
@@ -96,7 +95,7 @@ class _Served:
         failure: Exception | None = None
         try:
             await self._serve(broker, call, request)
-        except (LogstoreError, ClientGone) as error:
+        except Exception as error:  # noqa: BLE001 - raised again
             failure = error
         await broker.turns.finish(let_go(request))
         if failure is not None:

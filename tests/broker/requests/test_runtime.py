@@ -27,6 +27,7 @@ from logstore.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from logstore.wire.messages.api_versions import ApiVersionsRequest
+from logstore.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from logstore.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
@@ -194,6 +195,18 @@ def test_a_refusal_of_the_whole_request_is_answered(client: Connection, served: 
     served.coroutine(refuse)
 
     assert ask(client).error_code == ErrorCode.POLICY_VIOLATION
+
+
+def test_a_refusal_that_a_version_cannot_say_closes_the_connection(
+    running: Running, client: Connection
+) -> None:
+    """Version 0 of ElectLeaders has codes of partitions alone: none would look like success."""
+    deny(running, Operation.ALTER)
+    request = ElectLeadersRequest(0, [TopicPartitions("t", [0])], 1_000)
+
+    assert client.call(43, request, 1).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(OutcomeUnknown):
+        client.call(43, request, 0)
 
 
 @pytest.mark.parametrize(
