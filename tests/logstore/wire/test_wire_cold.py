@@ -8,6 +8,7 @@ import pytest
 
 from logstore.errors import Invalid
 from logstore.wire.framing.item_limit import ItemLimit
+from logstore.wire.message_reader import MessageReader
 from logstore.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from logstore.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from logstore.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -149,3 +150,15 @@ def _request(key: int, version: int, request: Any) -> bytes:
     parts: list[Buffer] = []
     APIS[key].encode_request(version, request, parts)
     return b"".join(parts)
+
+
+@pytest.mark.parametrize("read_bytes", [1, 3])
+def test_a_tagged_field_that_ends_elsewhere_than_it_says_is_refused(read_bytes: int) -> None:
+    reader = MessageReader(b"\x01\x00\x02\xab\xcd\xef", 0, 6, ARRAY_COUNT_MAX)
+
+    def read(message: Message, its: MessageReader, tag: int) -> bool:
+        its.at += read_bytes
+        return True
+
+    with pytest.raises(ValueError, match="tag=0 does not end where it says"):
+        reader.known_tags(Message(), read)
