@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logstore.config.flags import DEFAULT_LISTEN
+from logstore.config.listener_security import SecurityProtocol
 from logstore.errors import Invalid, Refused
 
 DEFAULT_NAME = "PLAINTEXT"
@@ -43,6 +44,7 @@ class Listener:
     port: int
     advertised: ListenAddress | None
     socket: socket.socket
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def address_for(self, connection: Reached) -> tuple[str, int]:
         """Host and port that a client of `connection` gets."""
@@ -96,7 +98,10 @@ def plan_listeners(
 
 
 def bind(
-    place: ListenAddress, advertised: ListenAddress | None, flag: str = "--listen"
+    place: ListenAddress,
+    advertised: ListenAddress | None,
+    flag: str = "--listen",
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
 ) -> Listener:
     """Bind without listening yet; `flag` is the user's option for it. Raises `Refused`."""
     try:
@@ -119,4 +124,4 @@ def bind(
     port = bound.getsockname()[1]
     if advertised is not None and advertised.port == 0:
         advertised = ListenAddress(advertised.name, advertised.host, port)
-    return Listener(place.name, place.host, port, advertised, bound)
+    return Listener(place.name, place.host, port, advertised, bound, protocol)

@@ -39,6 +39,7 @@ from broker.upkeep.store_watch import watch_store
 from logstore.cli.main import installed_version
 from logstore.config.broker import BrokerSettings
 from logstore.config.compaction_interval import parse_every
+from logstore.config.listener_security import PROTOCOL_MAP, protocol_of
 from logstore.epoch.log import FlushSettings, LogSettings
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
@@ -110,7 +111,8 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
     counts = CompactionCounts()
     try:
         for place, advertised in plan_listeners(settings.listen, settings.advertise):
-            listeners.append(bind(place, advertised))
+            protocol = protocol_of(place.name, settings.settings.text(PROTOCOL_MAP))
+            listeners.append(bind(place, advertised, protocol=protocol))
         if settings.http:
             http = await _open_http(settings, counts)
         opened = await open_log(

@@ -11,6 +11,7 @@ from logstore.config.address_overrides import OVERRIDES, parse_overrides
 from logstore.config.changeable import CHANGEABLE
 from logstore.config.compaction_interval import EVERY, parse_every
 from logstore.config.kinds import InvalidConfig, Setting, by_name, unknown_name
+from logstore.config.listener_security import PROTOCOL_MAP, parse_protocol_map
 from logstore.config.process import BY_STORE, PROCESS_SETTINGS
 from logstore.config.storage import PREFIX as STORAGE_PREFIX
 from logstore.config.storage import STORAGE_SETTINGS
@@ -93,6 +94,7 @@ class BrokerSettings:
             setting.parse(text)
         parse_overrides(self.text(OVERRIDES))
         parse_every(self.text(EVERY))
+        parse_protocol_map(self.text(PROTOCOL_MAP))
         self._take_retention("log.retention.minutes", _MINUTE_MS)
         self._take_retention("log.retention.hours", 60 * _MINUTE_MS)
         self._topic_defaults: dict[str, str] = {}
