@@ -1,0 +1,1 @@
+"""Logins of connections, users and rules as this broker knows them."""

@@ -1,0 +1,1 @@
+"""TLS on a connection: a layer between its socket and its frames."""
