@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, NotFound
-from logstore.protocol.lookup import BelowTrimPoint
+from logstore.protocol.partitions.lookup import BelowTrimPoint
 from logstore.reading.bounds import Bounds, ranges_of
 from logstore.reading.extents import Extents, TopicExtent
 from logstore.reading.log_metadata import LogMetadata, TopicFilter

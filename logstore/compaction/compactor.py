@@ -19,7 +19,7 @@ from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock
 from logstore.prices import Requests
-from logstore.protocol.follow import ROW_AGE_S_MAX
+from logstore.protocol.chain.follow import ROW_AGE_S_MAX
 from logstore.reading.reader import LogReader
 from logstore.wiring.open import ReadableLog, open_readable
 

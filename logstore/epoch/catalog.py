@@ -2,7 +2,7 @@
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
 (`epoch.leadership_transitions`); one with a higher leader epoch ends its leadership. Rows never go
-back (`protocol.row_order`).
+back (`protocol.rows.row_order`).
 
 A topic is served only when all its partition rows exist: an incomplete creation is no topic.
 """
@@ -16,8 +16,8 @@ from logstore.epoch.leader import Leader
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
-from logstore.protocol.row_order import is_older_topic, newest_row
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.rows.row_order import is_older_topic, newest_row
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.slices import Slices, parts_of
 
 SLICE_ROWS = 1_000

@@ -25,10 +25,10 @@ from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.leadership import change_leader
-from logstore.protocol.recovery import recover
+from logstore.protocol.leading.leadership import change_leader
+from logstore.protocol.leading.recovery import recover
+from logstore.protocol.leading.takeover import RecoveredPartition
 from logstore.protocol.steps import Gather, Steps, sliced
-from logstore.protocol.takeover import RecoveredPartition
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import Slices, parts_of
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.ports.clock import Clock
-from logstore.protocol.liveness import Liveness
-from logstore.protocol.start import LEASE_S
+from logstore.protocol.leading.start import LEASE_S
+from logstore.protocol.rules.liveness import Liveness
 
 
 class LiveBrokers:
@@ -43,7 +43,7 @@ class LiveBrokers:
             self._hurry()  # it hands out what it leads
 
     def mark_dead(self, broker: int, epoch: int) -> bool:
-        """The process of that epoch is gone; False where that is old news (`protocol.liveness`)."""
+        """The process of that epoch is gone; False where that is old news (`rules.liveness`)."""
         is_update = self.liveness.mark_dead(broker, epoch)
         if is_update:
             self._report_death()

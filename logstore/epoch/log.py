@@ -35,17 +35,17 @@ from logstore.formats.config_row import BrokerConfigs
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.quota_row import Quotas
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.changes import publish
-from logstore.protocol.flush import FlushSettings
-from logstore.protocol.index_cache import IndexCache
-from logstore.protocol.liveness import Liveness
-from logstore.protocol.lookup import FoundRows
-from logstore.protocol.metadata import read_brokers
-from logstore.protocol.partition import ChainCheckpoints
-from logstore.protocol.start import BrokerInfo, Started, begin, finish
+from logstore.protocol.chain.flush import FlushSettings
+from logstore.protocol.leading.start import BrokerInfo, Started, begin, finish
+from logstore.protocol.leading.takeover import RecoveredPartition
+from logstore.protocol.partitions.epoch_ranges import ChainCheckpoints
+from logstore.protocol.partitions.index_cache import IndexCache
+from logstore.protocol.partitions.lookup import FoundRows
+from logstore.protocol.rows.changes import publish
+from logstore.protocol.rows.metadata import read_brokers
+from logstore.protocol.rows.view import RegistryUpdate
+from logstore.protocol.rules.liveness import Liveness
 from logstore.protocol.steps import sliced
-from logstore.protocol.takeover import RecoveredPartition
-from logstore.protocol.view import RegistryUpdate
 from logstore.reading.cache import SegmentCache
 from logstore.reading.history import History
 from logstore.reading.read import Chunk, FoundRecord, Reader, read_in_memory

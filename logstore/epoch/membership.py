@@ -15,8 +15,8 @@ from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, NoRoom, Unavailable
 from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Comparison, Row
-from logstore.protocol.find_seal import find_seal
-from logstore.protocol.start import LEASE_S
+from logstore.protocol.chain.find_seal import find_seal
+from logstore.protocol.leading.start import LEASE_S
 from logstore.runners.step_runner import StepRunner
 from logstore.troubles import LastingTroubles
 

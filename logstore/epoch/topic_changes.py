@@ -1,7 +1,7 @@
 """Creates, grows and deletes topics, and leads at once those partitions that are ours.
 
-Rows first (`logstore.protocol.topics`), then the own catalog, then the leaders here. A change is
-published when the leadership-begin entries are committed.
+Rows first (`logstore.protocol.topics.life`), then the own catalog, then the leaders here. A change
+is published when the leadership-begin entries are committed.
 
 A name is served as one life of a topic (safety rule 20):
 
@@ -26,10 +26,10 @@ from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
-from logstore.protocol.metadata import read_topic_row
+from logstore.protocol.rows.metadata import read_topic_row
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.protocol.steps import sliced
-from logstore.protocol.topic_change import create_partitions
-from logstore.protocol.topics import (
+from logstore.protocol.topics.life import (
     FormerLife,
     NewTopic,
     RowsRemoved,
@@ -38,7 +38,7 @@ from logstore.protocol.topics import (
     delete_topic,
     drop_lacking_topic,
 )
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.topics.topic_change import create_partitions
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import Slices, parts_of
 

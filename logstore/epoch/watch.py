@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BrokerRow
-from logstore.protocol.metadata import read_brokers
+from logstore.protocol.rows.metadata import read_brokers
+from logstore.protocol.rows.view import RegistryUpdate, read_everything, read_update
 from logstore.protocol.steps import Steps, sliced
-from logstore.protocol.view import RegistryUpdate, read_everything, read_update
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import Slices
 

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 
 from logstore.errors import LogstoreError
 from logstore.formats.chain_row import ChainStatus
-from logstore.protocol.follow import Follower
-from logstore.protocol.index_cache import IndexCache
-from logstore.protocol.metadata import read_brokers
-from logstore.protocol.partition import ChainCheckpoints
-from logstore.protocol.seal import read_chain_row
+from logstore.protocol.chain.follow import Follower
+from logstore.protocol.chain.seal import read_chain_row
+from logstore.protocol.partitions.epoch_ranges import ChainCheckpoints
+from logstore.protocol.partitions.index_cache import IndexCache
+from logstore.protocol.rows.metadata import read_brokers
 from logstore.protocol.steps import Gather, Steps, results_of
 
 

@@ -2,7 +2,7 @@
 
 from logstore.errors import NotFound
 from logstore.formats.checkpoint import Checkpoint
-from logstore.protocol.index_cache import IndexCache
+from logstore.protocol.partitions.index_cache import IndexCache
 from logstore.protocol.steps import Steps
 from logstore.reading.layout import LayoutBuilder, is_dense, wanted_pages
 

@@ -21,9 +21,9 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
-from logstore.protocol.follow import ROW_AGE_S_MAX
-from logstore.protocol.lookup import BelowTrimPoint
-from logstore.protocol.witnesses import TopicFate
+from logstore.protocol.chain.follow import ROW_AGE_S_MAX
+from logstore.protocol.partitions.lookup import BelowTrimPoint
+from logstore.protocol.topics.witnesses import TopicFate
 from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
 from logstore.reading.layout import ChainLayout
 from logstore.reading.reader import LogReader, PartitionView

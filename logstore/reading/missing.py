@@ -16,7 +16,7 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.lookup import NotListed
+from logstore.protocol.partitions.lookup import NotListed
 from logstore.reading.reader import LogReader
 from logstore.reading.segment_gone import SegmentGone
 from logstore.reading.snapshots import OpenTables, SnapshotCache, open_tables

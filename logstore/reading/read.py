@@ -31,15 +31,19 @@ from logstore.formats.index_rows import (
 )
 from logstore.formats.keys import segment_key
 from logstore.formats.partition_row import EpochEntry
-from logstore.protocol.lookup import (
+from logstore.protocol.partitions.epoch_ranges import (
+    ChainCheckpoints,
+    epoch_range_of,
+    first_in_segments,
+)
+from logstore.protocol.partitions.lookup import (
     BelowTrimPoint,
     FoundRows,
     front_unless_trimmed,
     rows_for_offset,
     rows_for_time,
 )
-from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.partition import ChainCheckpoints, epoch_range_of, first_in_segments
+from logstore.protocol.rows.metadata import read_partition_row
 from logstore.protocol.steps import Steps, sliced
 from logstore.reading.cache import SegmentCache
 from logstore.reading.read_plan import BodySlice, ReadPlan, check_batches, planned

@@ -27,32 +27,32 @@ from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.ports.objects import BlockingObjectStore
-from logstore.protocol.changes import read_feed
-from logstore.protocol.follow import ROW_AGE_S_MAX
-from logstore.protocol.lookup import (
+from logstore.protocol.chain.follow import ROW_AGE_S_MAX
+from logstore.protocol.chain.seal import read_chain_row
+from logstore.protocol.chain.walk import get_retrying
+from logstore.protocol.partitions.lookup import (
     BelowTrimPoint,
     NotListed,
     fronts_or_trimmed,
     rows_for_offset,
 )
-from logstore.protocol.metadata import (
+from logstore.protocol.partitions.split_offsets import (
+    ChainSplit,
+    chain_split,
+    end_in_memory,
+    ends_in_checkpoints,
+)
+from logstore.protocol.rows.changes import read_feed
+from logstore.protocol.rows.metadata import (
     read_brokers,
     read_partition_row,
     read_partition_rows,
     read_table_rows,
     read_topics,
 )
-from logstore.protocol.seal import read_chain_row
-from logstore.protocol.split_offsets import (
-    ChainSplit,
-    chain_split,
-    end_in_memory,
-    ends_in_checkpoints,
-)
+from logstore.protocol.rows.view import read_level
 from logstore.protocol.steps import Steps
-from logstore.protocol.view import read_level
-from logstore.protocol.walk import get_retrying
-from logstore.protocol.witnesses import TopicFate, read_fates
+from logstore.protocol.topics.witnesses import TopicFate, read_fates
 from logstore.reading.followed_chains import FollowedChains
 from logstore.reading.layout import ChainLayout, LayoutBuilder
 from logstore.reading.layout_steps import add_checkpoint

@@ -22,8 +22,8 @@ from logstore.errors import NotFound
 from logstore.formats.chain_state import EpochKey, SegmentSpan
 from logstore.formats.checkpoint import Checkpoint, IndexPage
 from logstore.formats.index_rows import ROW, IndexRow, Rows
-from logstore.protocol.index_cache import IndexCache
-from logstore.protocol.lookup import FoundRows
+from logstore.protocol.partitions.index_cache import IndexCache
+from logstore.protocol.partitions.lookup import FoundRows
 from logstore.protocol.steps import Steps, sliced
 from logstore.reading.batch_places import GAP_BYTES_MAX, WHOLE_SHARE
 from logstore.reading.layout import is_dense

@@ -22,7 +22,7 @@ from typing import Any
 from logstore.errors import LogstoreError, NotFound
 from logstore.formats.index_rows import Rows, first_row_for_seq, row_at, row_count
 from logstore.ports.clock import Clock
-from logstore.protocol.lookup import FoundRows
+from logstore.protocol.partitions.lookup import FoundRows
 from logstore.reading.cache import BODY_OVERHEAD_BYTES, SegmentCache
 from logstore.reading.read_ahead import ReadAhead
 from logstore.reading.readable import Readable

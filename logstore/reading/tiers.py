@@ -23,9 +23,9 @@ from collections.abc import Awaitable
 
 from logstore.errors import LogstoreError, NotFound, Retryable
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.lookup import BelowTrimPoint
-from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.records_deletion import OffsetOutOfRange
+from logstore.protocol.deletion.records_deletion import OffsetOutOfRange
+from logstore.protocol.partitions.lookup import BelowTrimPoint
+from logstore.protocol.rows.metadata import read_partition_row
 from logstore.reading.history import History
 from logstore.reading.read import Chunk, FoundRecord, Reader
 from logstore.reading.readable import Readable

@@ -10,10 +10,10 @@ from logstore.formats.keys import segment_key
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment import decode_header
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.follow import Follower
-from logstore.protocol.lookup import NotListed, rows_for_time
+from logstore.protocol.chain.follow import Follower
+from logstore.protocol.chain.walk import get_retrying
+from logstore.protocol.partitions.lookup import NotListed, rows_for_time
 from logstore.protocol.steps import Gather, Steps, results_of
-from logstore.protocol.walk import get_retrying
 from logstore.reading.followed_chains import FollowedChains
 from logstore.records.lookup import first_record_at_or_after
 

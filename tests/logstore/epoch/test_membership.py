@@ -10,7 +10,7 @@ from logstore.epoch.membership import Heartbeats, Membership
 from logstore.errors import ConditionFailed
 from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.start import LEASE_S
+from logstore.protocol.leading.start import LEASE_S
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner

@@ -13,8 +13,8 @@ from logstore.epoch.log import Log
 from logstore.formats.chain_row import CHAIN, ChainStatus, chain_sk
 from logstore.objects.memory import MemoryStore
 from logstore.ports.registry import Row
-from logstore.protocol.seal import mark_sealed, seal_chain
-from logstore.protocol.topics import UnknownTopic
+from logstore.protocol.chain.seal import mark_sealed, seal_chain
+from logstore.protocol.topics.life import UnknownTopic
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.testing.virtual_loop import VirtualClock, run

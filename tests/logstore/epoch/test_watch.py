@@ -19,7 +19,7 @@ from logstore.formats.feed_row import CHANGE
 from logstore.formats.topic_row import TOPIC
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.slices import Slices

@@ -4,7 +4,7 @@ import pytest
 
 from logstore.errors import Corrupt, NotFound
 from logstore.formats.partition_row import partition_pk, partition_sk
-from logstore.protocol.records_deletion import OffsetOutOfRange
+from logstore.protocol.deletion.records_deletion import OffsetOutOfRange
 from logstore.reading.history import BadTable
 from logstore.reading.tiers import chunk_without_records
 from logstore.records.batch import split_batches

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.protocol.lookup import BelowTrimPoint, NotListed
+from logstore.protocol.partitions.lookup import BelowTrimPoint, NotListed
 from logstore.reading.reader import PartitionView
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog

@@ -22,10 +22,10 @@ from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.registry import Row
-from logstore.protocol.lookup import BelowTrimPoint
-from logstore.protocol.start import BrokerInfo, start
+from logstore.protocol.deletion.trimming import Trimmer
+from logstore.protocol.leading.start import BrokerInfo, start
+from logstore.protocol.partitions.lookup import BelowTrimPoint
 from logstore.protocol.steps import Create, Gather, Steps
-from logstore.protocol.trimming import Trimmer
 from logstore.reading.reader import LogReader, PartitionView
 from logstore.reading.segment_fetch import read_batches
 from logstore.reading.task_segments import GET_ATTEMPTS_MAX

@@ -13,7 +13,7 @@ from logstore.errors import LogstoreError, NotFound, Throttled
 from logstore.formats.index_rows import row_at
 from logstore.formats.keys import segment_key
 from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.protocol.flush import FlushSettings
+from logstore.protocol.chain.flush import FlushSettings
 from logstore.reading.segments_ahead import IDLE_S
 from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
