@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from logstore.errors import Refused
 from logstore.protocol.rules.disposal import Fate
 from logstore.protocol.topics.witnesses import TopicFate
-from logstore.reading.extents import Extents
+from logstore.reading.planning.extents import Extents
 from spark_source.planning.choices import TopicChoice
 from spark_source.planning.offsets import Position
 

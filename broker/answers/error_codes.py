@@ -13,7 +13,7 @@ from logstore.protocol.deletion.records_deletion import OffsetOutOfRange
 from logstore.protocol.leading.broker_removal import BrokerNotOver, UnknownBroker
 from logstore.protocol.rows.quotas import TooManyQuotas
 from logstore.protocol.topics.life import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
-from logstore.reading.history import BadTable
+from logstore.reading.brokers.history import BadTable
 from logstore.records.batch import BadBatch, Reason
 from logstore.wire.errors import ErrorCode
 

@@ -44,7 +44,7 @@ from logstore.epoch.log import FlushSettings, LogSettings
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import SystemClock
-from logstore.reading.history import HistorySettings
+from logstore.reading.brokers.history import HistorySettings
 from logstore.wiring.freed_memory import FreedMemory, MiB
 from logstore.wiring.open import OpenLog, open_log
 

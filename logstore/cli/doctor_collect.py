@@ -42,7 +42,7 @@ from logstore.protocol.chain.walk import read_checkpoint
 from logstore.protocol.rows.metadata import read_partition_rows, read_topics
 from logstore.protocol.rows.quotas import read_quotas
 from logstore.protocol.rules.trim import FIRST_SEGMENT, Needs, hold_of
-from logstore.reading.reader import LogReader, PartitionView
+from logstore.reading.direct.reader import LogReader, PartitionView
 from logstore.wiring.open import ReadableLog
 
 LOOK_S = 4.0

@@ -46,12 +46,12 @@ from logstore.protocol.rows.metadata import read_brokers
 from logstore.protocol.rows.view import RegistryUpdate
 from logstore.protocol.rules.liveness import Liveness
 from logstore.protocol.steps import sliced
-from logstore.reading.cache import SegmentCache
-from logstore.reading.history import History
-from logstore.reading.read import Chunk, FoundRecord, Reader, read_in_memory
-from logstore.reading.readable import Readable
-from logstore.reading.table_batches import Compression
-from logstore.reading.tiers import Tiers
+from logstore.reading.brokers.cache import SegmentCache
+from logstore.reading.brokers.history import History
+from logstore.reading.brokers.read import Chunk, FoundRecord, Reader, read_in_memory
+from logstore.reading.brokers.readable import Readable
+from logstore.reading.brokers.tiers import Tiers
+from logstore.reading.planning.table_batches import Compression
 from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.wiring.open import OpenLog
 

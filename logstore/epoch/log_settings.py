@@ -6,8 +6,8 @@ from logstore.epoch.writer import ChainLimits
 from logstore.formats.partition_state import PRODUCER_EXPIRATION_MS
 from logstore.protocol.chain.flush import FlushSettings, MiB
 from logstore.protocol.partitions.index_cache import INDEX_CACHE_BYTES
-from logstore.reading.history import HistorySettings
-from logstore.reading.segment_parts import WHOLE_BYTES_MAX
+from logstore.reading.brokers.history import HistorySettings
+from logstore.reading.brokers.segment_parts import WHOLE_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

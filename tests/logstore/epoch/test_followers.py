@@ -29,7 +29,7 @@ from logstore.protocol.leading.takeover import Successor, take_over
 from logstore.protocol.partitions.epoch_ranges import ChainCheckpoints
 from logstore.protocol.partitions.index_cache import IndexCache
 from logstore.protocol.partitions.lookup import BelowTrimPoint
-from logstore.reading.readable import Readable
+from logstore.reading.brokers.readable import Readable
 from logstore.registry.memory import MemoryRows
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.process_loop import simulate

@@ -18,7 +18,7 @@ from logstore.testing.history import Partition
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.epoch.test_forgetting import hand_over_to_itself
 from tests.logstore.moved import MovedLog
-from tests.logstore.reading.test_history import key_of, moved_log, play, read, write
+from tests.logstore.reading.brokers.test_history import key_of, moved_log, play, read, write
 from tests.logstore.restore.test_restore import cluster_id
 from tests.logstore.restore.test_tables import rebuild
 from tests.logstore.written import WrittenLog
