@@ -83,8 +83,9 @@ class Catalog:
         self.read_count = 0
         """Times that rows which others may have written came in: the answer to a write that began
         before one of them may be out of date."""
+        self.chain = chain
+        """The one that this broker writes."""
         self._broker = broker
-        self._chain = chain
         self._topic_rows: dict[str, TopicRow] = {}
         self._rows: dict[TopicPartition, PartitionRow] = {}
         self._names: dict[bytes, str] = {}
@@ -194,7 +195,7 @@ class Catalog:
             if not leader.is_released:
                 changes.lost.append(leader)
             leader = None
-        if row.chain != self._chain:
+        if row.chain != self.chain:
             return
         if leader is None:
             changes.claims.append(LeadershipClaim(topic, number, row))

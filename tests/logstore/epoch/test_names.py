@@ -278,11 +278,11 @@ def test_a_late_answer_to_a_growth_does_not_bring_back_the_deleted_life() -> Non
             await known(two, "orders", topic.topic_id)
             publish, may_publish = two.publish, asyncio.Event()
 
-            async def late(changes: Any) -> int | None:
+            async def late(changes: Any, *, is_urgent: bool = False) -> int | None:
                 await may_publish.wait()
-                return await publish(changes)
+                return await publish(changes, is_urgent=is_urgent)
 
-            two._topic_changes._publish = late
+            two._feed.publish = late  # type: ignore[method-assign]
             growing = tasks.create_task(outcome_of(two.create_partitions("orders", 2)))
             await wait(1.0)
             await one.delete_topic("orders")
