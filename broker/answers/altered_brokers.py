@@ -19,7 +19,7 @@ from broker.network.call import Call
 from logstore.config.broker import check_changed
 from logstore.config.kinds import is_sensitive
 from logstore.formats.config_row import ALL_BROKERS, CONFIGS_CHANGED
-from logstore.protocol.broker_configs import change_broker_configs
+from logstore.protocol.rows.broker_configs import change_broker_configs
 from logstore.wire.errors import ErrorCode
 
 DEFAULT = "(default)"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.answers.error_codes import Refuse
-from logstore.protocol.topics import PARTITIONS_MAX
+from logstore.protocol.topics.life import PARTITIONS_MAX
 from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.errors import ErrorCode
 from logstore.wire.read_feed import READ_FEED_KEY

@@ -27,12 +27,12 @@ from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.histogram import Histogram
-from logstore.protocol.disposal import Ruling
-from logstore.protocol.orphans import remove_orphans
+from logstore.protocol.leading.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
+from logstore.protocol.rules.disposal import Ruling
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
-from logstore.protocol.topics import UnknownTopic, delete_topic
-from logstore.protocol.witnesses import judge_half_done
+from logstore.protocol.topics.life import UnknownTopic, delete_topic
+from logstore.protocol.topics.orphans import remove_orphans
+from logstore.protocol.topics.witnesses import judge_half_done
 from logstore.runners.step_runner import outcome_of
 
 logger = logging.getLogger(__name__)

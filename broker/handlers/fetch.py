@@ -42,9 +42,9 @@ from broker.answers.long_answers import answer_long
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError
-from logstore.protocol.records_deletion import OffsetOutOfRange
-from logstore.reading.read import Chunk, compact
-from logstore.reading.readable import Readable
+from logstore.protocol.deletion.records_deletion import OffsetOutOfRange
+from logstore.reading.brokers.read import Chunk, compact
+from logstore.reading.brokers.readable import Readable
 from logstore.runners.step_runner import outcome_of
 from logstore.slices import Slices, finish
 from logstore.wire.errors import ErrorCode

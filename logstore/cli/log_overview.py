@@ -33,9 +33,9 @@ from logstore.history.names import TABLES
 from logstore.history.table_log import TableLog
 from logstore.ports.objects import ObjectInfo
 from logstore.prices import Requests, cost_of, cost_of_storage
-from logstore.protocol.metadata import read_partition_rows, read_topics
-from logstore.protocol.opening import OLD_REGISTRY, read_cluster
-from logstore.protocol.walk import read_checkpoint
+from logstore.protocol.chain.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.chain.walk import read_checkpoint
+from logstore.protocol.rows.metadata import read_partition_rows, read_topics
 from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 

@@ -17,7 +17,7 @@ from logstore.formats.quota_row import QUOTA, QuotaRow
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.ports.registry import WRITE_ID, Row
-from logstore.protocol.metadata import read_topics
+from logstore.protocol.rows.metadata import read_topics
 from logstore.protocol.steps import QueryRows, Steps
 from logstore.wiring.open import ReadableLog
 

@@ -15,7 +15,7 @@ from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
 from logstore.ports.registry import Comparison
-from logstore.protocol.put import create_parts_settled
+from logstore.protocol.chain.put import create_parts_settled
 from logstore.protocol.steps import BackOff, Steps, UpdateRow, sliced
 from logstore.runners.step_runner import StepRunner
 

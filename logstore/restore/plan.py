@@ -21,7 +21,7 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord, deletion_in
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.disposal import (
+from logstore.protocol.rules.disposal import (
     ON_DELETE,
     InTable,
     Span,

@@ -42,10 +42,12 @@ from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
 from logstore.ports.registry import Comparison, Row, RowAbsent
-from logstore.protocol.identity import read_identity
-from logstore.protocol.metadata import read_table_rows
-from logstore.protocol.put import create_settled
-from logstore.protocol.seal import seal_at_end
+from logstore.protocol.chain.identity import read_identity
+from logstore.protocol.chain.put import create_settled
+from logstore.protocol.chain.seal import seal_at_end
+from logstore.protocol.chain.walk import read_front
+from logstore.protocol.leading.upgrade import read_marked_level
+from logstore.protocol.rows.metadata import read_table_rows
 from logstore.protocol.steps import (
     DeleteRow,
     GetRow,
@@ -56,9 +58,7 @@ from logstore.protocol.steps import (
     UpdateRow,
     Wait,
 )
-from logstore.protocol.topics import put_record
-from logstore.protocol.upgrade import read_marked_level
-from logstore.protocol.walk import read_front
+from logstore.protocol.topics.life import put_record
 from logstore.restore.evidence import (
     Evidence,
     Listed,

@@ -33,7 +33,7 @@ from logstore.objects.metered import StoreCounts
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import Buffer
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.identity import ensure_identity
+from logstore.protocol.chain.identity import ensure_identity
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows

@@ -13,7 +13,7 @@ from broker.answers.budgets import (
 from broker.answers.error_codes import Refuse
 from broker.handlers.served_requests import HANDLERS
 from logstore.config.broker import BrokerSettings
-from logstore.protocol.topics import PARTITIONS_MAX
+from logstore.protocol.topics.life import PARTITIONS_MAX
 from logstore.wire.errors import ErrorCode
 
 CREATE_TOPICS = 19
