@@ -26,6 +26,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from logstore.epoch.late_tasks import start_unless_ended
 from logstore.formats.partition_row import PartitionRow
 
 HOLD_S = 1.2
@@ -171,9 +172,7 @@ class LeaderSettling:
         self._until_s = self._loop.time() + WINDOW_S
         if self._settled is None:
             self._settled = self._loop.create_future()
-            try:
-                self._tasks.create_task(self._run(self._settled))
-            except RuntimeError:  # the broker ends
+            if not start_unless_ended(self._tasks, self._run(self._settled)):
                 self._end()
 
     async def _run(self, settled: "asyncio.Future[None]") -> None:
