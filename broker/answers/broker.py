@@ -128,7 +128,7 @@ class Broker:
         self._authorizer = authorizer
         self._rules: dict[bytes, TopicRules] = {}
         settings.on_change(self._settings_changed)
-        log.watch_configs(self._rows_changed)
+        log.rows.watch(self._rows_changed)
 
     def _make_places(self, settings: BrokerSettings) -> None:
         """Bounds of what runs at once."""
@@ -192,8 +192,8 @@ class Broker:
 
     def _rows_changed(self) -> None:
         """Quotas of clients, or settings of brokers, are others now."""
-        self.clients.quotas.apply(self.log.quotas)
-        configs = self.log.broker_configs
+        self.clients.quotas.apply(self.log.rows.quotas)
+        configs = self.log.rows.broker_configs
         own = configs.get(str(self.node_id), {})
         for name, error in self.settings.change(configs.get(ALL_BROKERS, {}), own).items():
             logger.warning("setting is not taken, the one before stays: name=%s %s", name, error)
