@@ -47,16 +47,65 @@ ANONYMOUS = "User:ANONYMOUS"
 
 
 class Rights(Protocol):
-    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool: ...
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
+        """Returns whether a client may do that: a user, with the groups that its login named."""
+        ...
 
 
 class Authorizer(Rights, Protocol):
-    version: int
-    """Another one after each change of rights: sessions look at all their partitions again."""
+    @property
+    def version(self) -> int:
+        """Another one after each change of rights: sessions look at all their partitions again."""
+        ...
+
+    @property
+    def has_acls(self) -> bool:
+        """Whether there are ACLs, which clients may see and change."""
+        ...
+
+    def authorize_on_any(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        kind: ResourceKind,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
+        """Returns whether it may do that with some resource of the kind, there or not yet."""
+        ...
 
 
 class AllowAll:
     version = 0
+    has_acls = False
 
-    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool:
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
+        return True
+
+    def authorize_on_any(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        kind: ResourceKind,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
         return True
