@@ -76,6 +76,14 @@ class Acl(NamedTuple):
         )
 
 
+def is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=4096)
 def plain_host(text: str) -> str:
     """Returns an address as Python spells it; a text that is none stays as it is.

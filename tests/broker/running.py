@@ -328,6 +328,20 @@ class Running:
     def connect(self) -> full_wire.Connection:
         return full_wire.Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
 
+    def log_in(
+        self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()
+    ) -> None:
+        """Let requests of this connection be those of `principal`."""
+        host, port = client._peer.getsockname()
+
+        def change() -> bool:
+            mine = [c for c in self.broker.clients.connections if c.peer == f"{host}:{port}"]
+            for one in mine:
+                one.principal, one.groups = principal, groups
+            return bool(mine)
+
+        self.wait_until(change)
+
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, done in the broker's thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(DEADLINE_S)
