@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from broker.access.authorizer_choice import authorizer_of
+from broker.access.logins import login_of_broker
 from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.decisions.placement import Successors
@@ -36,6 +37,7 @@ from logstore.errors import FREE_SPACE, Fenced, LogstoreError, Unavailable
 from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.ports.clock import Clock
 from logstore.protocol.access.acls import settle_acls
+from logstore.protocol.rows.users import cluster_secret
 from logstore.retry import pause_s
 from logstore.wiring.open import OpenLog
 
@@ -156,6 +158,13 @@ async def _start(host: Host, me: BrokerInfo, tasks: asyncio.TaskGroup) -> Log:
     return await Log.start(host.opened, me, host.log_settings, tasks)
 
 
+async def _secret(host: Host) -> bytes:
+    """By which brokers log in to each other; empty where no listener asks for logins."""
+    if not any(one.protocol.is_sasl for one in host.listeners):
+        return b""
+    return await host.opened.runner.run(cluster_secret())
+
+
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
     runner, given = log.runner, host.settings.copy()
@@ -168,8 +177,9 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
         tasks=tasks,
         ids=host.ids,
         tables=host.tables,
+        secret=(secret := await _secret(host)),
     )
-    peers = TcpPeers(runner.clock, runner.rng)
+    peers = TcpPeers(runner.clock, runner.rng, login_of_broker(host.broker, secret))
     log.ask_others_by(peers.read_feed)
     settling = broker.leader_settling
     peers.on_lost, peers.on_back, settling.others = settling.lost, settling.back, peers

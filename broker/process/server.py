@@ -26,11 +26,16 @@ class Server:
             listener.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # A copy, since the listener outlives this epoch of the broker.
             server = await self._broker.loop.create_server(
-                partial(ClientConnection, self._broker.clients, listener),
+                partial(self._connect, listener),
                 sock=listener.socket.dup(),
                 backlog=BACKLOG,
             )
             self._servers.append(server)
+
+    def _connect(self, listener: Listener) -> ClientConnection:
+        connection = ClientConnection(self._broker.clients, listener)
+        connection.login = self._broker.logins.begin(listener.protocol, listener.name)
+        return connection
 
     async def stop(self, timeout_s: float) -> bool:
         """Whether everything that was taken is committed."""

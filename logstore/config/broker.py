@@ -13,6 +13,7 @@ from logstore.config.changeable import CHANGEABLE
 from logstore.config.compaction_interval import EVERY, parse_every
 from logstore.config.kinds import InvalidConfig, Setting, by_name, unknown_name
 from logstore.config.listener_security import PROTOCOL_MAP, parse_protocol_map
+from logstore.config.login_settings import LOGIN_SETTINGS
 from logstore.config.process import BY_STORE, PROCESS_SETTINGS
 from logstore.config.storage import PREFIX as STORAGE_PREFIX
 from logstore.config.storage import STORAGE_SETTINGS
@@ -45,6 +46,7 @@ BROKER_SETTINGS: Mapping[str, Setting] = by_name(
     (
         *PROCESS_SETTINGS,
         *AUTHORIZER_SETTINGS,
+        *LOGIN_SETTINGS,
         *STORAGE_SETTINGS.values(),
         *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()),
     )
@@ -184,6 +186,26 @@ class BrokerSettings:
 
     def flag(self, name: str) -> bool:
         return BROKER_SETTINGS[name].parse(self.text(name)) is True
+
+    def of_listener(self, listener: str) -> "ListenerSettings":
+        return ListenerSettings(self, listener)
+
+
+class ListenerSettings:
+    """Settings as they are for one listener: its own values over those of all listeners."""
+
+    def __init__(self, settings: BrokerSettings, listener: str) -> None:
+        self._settings = settings
+        self.listener = listener
+
+    def text(self, name: str) -> str:
+        return self._settings.text(name)
+
+    def number(self, name: str) -> int:
+        return self._settings.number(name)
+
+    def flag(self, name: str) -> bool:
+        return self._settings.flag(name)
 
 
 def _taken(

@@ -26,6 +26,7 @@ from broker.network.authorizer import AllowAll, Resource, Rights
 from broker.network.listeners import Listener, bind, parse_address
 from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
+from logstore.config.listener_security import PROTOCOL_MAP, protocol_of
 from logstore.epoch.log import BrokerInfo, FlushSettings, Log, LogSettings, Topic
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import NoRoom
@@ -66,6 +67,8 @@ DEADLINE_S = 10.0 if "PLANTED" in os.environ else 20.0
 """Shorter where a planted bug prevents what is waited for."""
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
 API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
+SECRET = bytes(range(32))
+"""Of the cluster."""
 NOW_MS = SystemClock().now_ms()
 
 
@@ -186,9 +189,14 @@ class SetClock(SystemClock):
     """The clock of a host; its date can be set wrong."""
 
     ahead_ms = 0
+    later_s = 0.0
+    """How much time has passed beside what has."""
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s
 
 
 class Running:
@@ -253,7 +261,8 @@ class Running:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                self.listener = bind(parse_address("127.0.0.1:0"), None)
+                protocol = protocol_of("PLAINTEXT", self._settings.text(PROTOCOL_MAP))
+                self.listener = bind(parse_address("127.0.0.1:0"), None, protocol=protocol)
                 host, port = self.listener.public_address
                 lock = f"the lock of broker {self.node_id}"
                 known = {self.listener.name: Address(host, port)}
@@ -276,6 +285,7 @@ class Running:
             dispatch=dispatch,
             tasks=tasks,
             tables=ThreadedTableQueries(lambda: open_tables("/memory", None, self.shared.objects)),
+            secret=SECRET,
         )
         server = Server(self.broker, [self.listener])
         await server.listen()
