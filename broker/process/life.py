@@ -11,9 +11,9 @@ thread: `Host` holds everything that does, so the simulation runs this file as i
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
@@ -24,7 +24,8 @@ from broker.groups.coordinators import Ids
 from broker.handlers.dispatch import dispatch
 from broker.network.authorizer import AllowAll
 from broker.network.listeners import Listener
-from broker.process.server import Server
+from broker.process.server import NOT_SECURED, Server
+from broker.tls.secured_listener import SecuredListener
 from broker.upkeep.retention_task import Retention
 from broker.upkeep.trim_task import PERIOD_S, Trimming
 from logstore.config.broker import BrokerSettings
@@ -79,6 +80,8 @@ class Host:
     on_serving: Callable[[Serving], None]
     """Called when an epoch accepts connections, before the line for its user."""
     trim_period_s: float = PERIOD_S
+    secured: Mapping[str, SecuredListener] = field(default_factory=lambda: NOT_SECURED)
+    """Listeners with TLS, by name."""
     ids: Ids | None = None
     """Draws the ids of group members; None: from the operating system."""
 
@@ -171,7 +174,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
 
     given.on_change(settings_changed)
     broker.controller = controller
-    server = Server(broker, host.listeners)
+    server = Server(broker, host.listeners, host.secured)
     await server.listen()
     tasks.create_task(broker.groups.run())
     running = tasks.create_task(controller.run())
