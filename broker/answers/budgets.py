@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.answers.error_codes import Refuse
-from logstore.protocol.topics import PARTITIONS_MAX
+from logstore.protocol.topics.life import PARTITIONS_MAX
 from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.errors import ErrorCode
 from logstore.wire.read_feed import READ_FEED_KEY
@@ -63,6 +63,7 @@ BUDGETS: Mapping[int, Budget] = {
     14: Budget(20),
     15: Budget(50),
     16: Budget(10),
+    17: Budget(50),
     18: Budget(50),
     19: Budget(_REGISTRY_UNITS),
     20: Budget(_REGISTRY_UNITS),
@@ -70,12 +71,13 @@ BUDGETS: Mapping[int, Budget] = {
     22: Budget(50),
     23: Budget(10),
     29: Budget(10),
-    30: Budget(10),
-    31: Budget(10),
+    30: Budget(_REGISTRY_UNITS),
+    31: Budget(_REGISTRY_UNITS),
     32: Budget(250),
     33: Budget(_REGISTRY_UNITS),
     34: Budget(10),
     35: Budget(20),
+    36: Budget(50),
     37: Budget(_REGISTRY_UNITS),
     42: Budget(50),
     43: Budget(_REGISTRY_UNITS),
@@ -86,6 +88,7 @@ BUDGETS: Mapping[int, Budget] = {
     48: Budget(10),
     49: Budget(_REGISTRY_UNITS),
     50: Budget(10),
+    51: Budget(_REGISTRY_UNITS),
     55: Budget(10),
     57: Budget(_REGISTRY_UNITS),
     60: Budget(50),

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from broker.access.authorizer_choice import authorizer_of
+from broker.access.logins import login_of_broker
 from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.decisions.placement import Successors
@@ -22,12 +24,12 @@ from broker.cluster.peers import TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.groups.coordinators import Ids
 from broker.handlers.dispatch import dispatch
-from broker.network.authorizer import AllowAll
 from broker.network.listeners import Listener
 from broker.process.server import NOT_SECURED, Server
 from broker.tls.secured_listener import SecuredListener
 from broker.upkeep.retention_task import Retention
 from broker.upkeep.trim_task import PERIOD_S, Trimming
+from logstore.config.authorizer_settings import AUTHORIZER
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.draining import Successor
 from logstore.epoch.log import BrokerInfo, Log, LogSettings
@@ -35,6 +37,8 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import FREE_SPACE, Fenced, LogstoreError, Unavailable
 from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.ports.clock import Clock
+from logstore.protocol.access.acls import settle_acls
+from logstore.protocol.rows.users import cluster_secret
 from logstore.retry import pause_s
 from logstore.wiring.open import OpenLog
 
@@ -133,7 +137,7 @@ async def _live(host: Host) -> int | None:
                 places,
                 host.settings.published_topic_defaults,
             )
-            start = Log.start(host.opened, me, host.log_settings, tasks)
+            start = _start(host, me, tasks)
             starting, stopping = tasks.create_task(start), tasks.create_task(host.stop.wait())
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
@@ -150,20 +154,35 @@ async def _live(host: Host) -> int | None:
     return code
 
 
+async def _start(host: Host, me: BrokerInfo, tasks: asyncio.TaskGroup) -> Log:
+    """Raises, so that clients are not served, where what they may do cannot be read."""
+    if host.settings.text(AUTHORIZER):
+        await host.opened.runner.run(settle_acls())
+    return await Log.start(host.opened, me, host.log_settings, tasks)
+
+
+async def _secret(host: Host) -> bytes:
+    """By which brokers log in to each other; empty where no listener asks for logins."""
+    if not any(one.protocol.is_sasl for one in host.listeners):
+        return b""
+    return await host.opened.runner.run(cluster_secret())
+
+
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
     runner, given = log.runner, host.settings.copy()
     broker = Broker(
         log,
         given,
-        authorizer=AllowAll(),
+        authorizer=authorizer_of(given, log.rows),
         clock=host.clock,
         dispatch=dispatch,
         tasks=tasks,
         ids=host.ids,
         tables=host.tables,
+        secret=(secret := await _secret(host)),
     )
-    peers = TcpPeers(runner.clock, runner.rng)
+    peers = TcpPeers(runner.clock, runner.rng, login_of_broker(host.broker, secret))
     log.ask_others_by(peers.read_feed)
     settling = broker.leader_settling
     peers.on_lost, peers.on_back, settling.others = settling.lost, settling.back, peers

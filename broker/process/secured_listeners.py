@@ -23,7 +23,10 @@ class SecuredListeners:
         self.handshakes = Handshakes(loop)
         self.by_name: Mapping[str, SecuredListener] = {
             one.name: SecuredListener(
-                one.name, settings.of_listener(one.name).text, self.handshakes
+                one.name,
+                settings.of_listener(one.name).text,
+                self.handshakes,
+                names_clients=not one.protocol.is_sasl,
             )
             for one in listeners
             if one.protocol.is_tls

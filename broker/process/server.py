@@ -35,7 +35,7 @@ class Server:
         for listener in self._listeners:
             listener.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # A copy, since the listener outlives this epoch of the broker.
-            connection = partial(ClientConnection, self._broker.clients, listener)
+            connection = partial(self._connect, listener)
             secured = self._secured.get(listener.name)
             server = await self._broker.loop.create_server(
                 connection if secured is None else secured.over(connection),
@@ -43,6 +43,11 @@ class Server:
                 backlog=BACKLOG,
             )
             self._servers.append(server)
+
+    def _connect(self, listener: Listener) -> ClientConnection:
+        connection = ClientConnection(self._broker.clients, listener)
+        connection.login = self._broker.logins.begin(listener.protocol, listener.name)
+        return connection
 
     async def stop(self, timeout_s: float) -> bool:
         """Whether everything that was taken is committed."""

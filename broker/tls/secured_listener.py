@@ -22,13 +22,16 @@ logger = logging.getLogger(__name__)
 
 
 class SecuredListener:
-    def __init__(self, name: str, text: Text, handshakes: Handshakes) -> None:
-        """Raises `Invalid`."""
+    def __init__(
+        self, name: str, text: Text, handshakes: Handshakes, *, names_clients: bool = True
+    ) -> None:
+        """`names_clients`: by their certificates; not where clients log in. Raises `Invalid`."""
         self.name = name
         self.handshakes = handshakes
         self.loop = asyncio.get_running_loop()
         self.received = memoryview(bytearray(RECEIVED_BYTES))
         self._text = text
+        self._names_clients = names_clients
         self._rules = PrincipalRules(text(MAPPING_RULES))
         self._tls = server_tls(text)
         self._trouble = ""
@@ -47,11 +50,11 @@ class SecuredListener:
         return lambda: TlsLink(self, above)
 
     def identify(self, certificate: bytes | None) -> str:
-        """Returns the principal by a client's certificate, empty where it showed none.
+        """Returns the principal by a client's certificate, empty where it has none of it.
 
         Called in the thread of a handshake. Raises `Invalid` where it has none, or `Corrupt`.
         """
-        if certificate is None:
+        if certificate is None or not self._names_clients:
             return ""
         if len(certificate) > CERTIFICATE_BYTES_MAX:
             raise Invalid(

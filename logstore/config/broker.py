@@ -8,11 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from logstore.config.address_overrides import OVERRIDES, parse_overrides
+from logstore.config.authorizer_settings import AUTHORIZER_SETTINGS, check_authorizer
 from logstore.config.changeable import CHANGEABLE
 from logstore.config.compaction_interval import EVERY, parse_every
 from logstore.config.kinds import InvalidConfig, Setting, by_name, is_sensitive, unknown_name
 from logstore.config.listener_security import PROTOCOL_MAP, parse_protocol_map
 from logstore.config.listener_settings import SettingsByName, name_for
+from logstore.config.login_settings import LOGIN_SETTINGS
 from logstore.config.process import BY_STORE, PROCESS_SETTINGS
 from logstore.config.storage import PREFIX as STORAGE_PREFIX
 from logstore.config.storage import STORAGE_SETTINGS
@@ -46,6 +48,8 @@ BROKER_SETTINGS: Mapping[str, Setting] = SettingsByName(
     by_name(
         (
             *PROCESS_SETTINGS,
+            *AUTHORIZER_SETTINGS,
+            *LOGIN_SETTINGS,
             *TLS_SETTINGS,
             *STORAGE_SETTINGS.values(),
             *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()),
@@ -100,6 +104,7 @@ class BrokerSettings:
         parse_overrides(self.text(OVERRIDES))
         parse_every(self.text(EVERY))
         parse_protocol_map(self.text(PROTOCOL_MAP))
+        check_authorizer(self.text)
         self._take_retention("log.retention.minutes", _MINUTE_MS)
         self._take_retention("log.retention.hours", 60 * _MINUTE_MS)
         self._topic_defaults: dict[str, str] = {}

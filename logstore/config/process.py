@@ -3,7 +3,6 @@
 from logstore.config.address_overrides import FORM, OVERRIDES
 from logstore.config.compaction_interval import EVERY, OFF
 from logstore.config.kinds import INT_MAX, Setting, SettingKind
-from logstore.config.listener_security import PROTOCOL_MAP
 
 _KiB, _MiB = 1024, 1024 * 1024
 _DAY_MS = 86_400_000
@@ -12,6 +11,7 @@ BY_STORE = ""
 """Default that depends on the kind of store."""
 NOT_SET = ""
 """No default."""
+
 
 _QUOTA_WINDOWS = {
     "quota.window": "bytes, time and connections",
@@ -132,14 +132,6 @@ PROCESS_SETTINGS = (
         documentation="Minimum session timeout that a member may request. Lower: a dead member is "
         "noticed sooner, and one that pauses is removed from its group more often.",
         at_least=1,
-    ),
-    Setting(
-        name=PROTOCOL_MAP,
-        kind=SettingKind.STRING,
-        default=NOT_SET,
-        documentation="Protocol of each listener by its name, LISTENER:PROTOCOL with commas "
-        "between: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Default: the protocol of the "
-        "listener's name, of other names PLAINTEXT.",
     ),
     Setting(
         name="log.retention.check.interval.ms",
@@ -370,6 +362,15 @@ PROCESS_SETTINGS = (
         "the limit new members and offsets of new partitions are refused; existing members and "
         "offsets may use a quarter more.",
         at_least=_MiB,
+    ),
+    Setting(
+        name="logstore.http.hosts",
+        kind=SettingKind.STRING,
+        default=NOT_SET,
+        documentation="Names, with commas between, by which clients may ask for metrics and the "
+        "console. Addresses, localhost and the host of --http always count, and the two probes "
+        "need none. Any other name is refused: a page of another site could read them through a "
+        "browser by pointing its own name here.",
     ),
     Setting(
         name="logstore.metrics.names.max",

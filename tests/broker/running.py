@@ -18,9 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from broker.access.authorizer_choice import authorizer_of
+from broker.access.standard_authorizer import StandardAuthorizer
 from broker.answers.broker import Broker
 from broker.handlers.dispatch import dispatch
-from broker.network.authorizer import AllowAll, Rights
+from broker.network.authorizer import AllowAll, Resource, Rights
 from broker.network.listeners import Listener, bind, parse_address
 from broker.process.secured_listeners import SecuredListeners
 from broker.process.server import Server
@@ -35,7 +37,7 @@ from logstore.objects.metered import StoreCounts
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import Buffer
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.identity import ensure_identity
+from logstore.protocol.chain.identity import ensure_identity
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
@@ -67,6 +69,8 @@ DEADLINE_S = 10.0 if "PLANTED" in os.environ else 20.0
 """Shorter where a planted bug prevents what is waited for."""
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
 API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
+SECRET = bytes(range(32))
+"""Of the cluster."""
 NOW_MS = SystemClock().now_ms()
 
 
@@ -106,7 +110,7 @@ class Chosen:
 
     def __init__(self, rule: Rights) -> None:
         self._rule = rule
-        self.version = 0
+        self._changes = 0
 
     @property
     def rule(self) -> Rights:
@@ -115,10 +119,27 @@ class Chosen:
     @rule.setter
     def rule(self, rule: Rights) -> None:
         self._rule = rule
-        self.version += 1
+        self._changes += 1
 
-    def authorize(self, principal: str, operation: Any, resource: Any) -> bool:
-        return self.rule.authorize(principal, operation, resource)
+    @property
+    def version(self) -> int:
+        rule = self._rule
+        return self._changes + (rule.version if isinstance(rule, StandardAuthorizer) else 0)
+
+    @property
+    def has_acls(self) -> bool:
+        return isinstance(self._rule, StandardAuthorizer)
+
+    def authorize(self, *asked: Any) -> bool:
+        return self.rule.authorize(*asked)
+
+    def authorize_on_any(
+        self, principal: str, host: str, operation: Any, kind: Any, groups: Any = ()
+    ) -> bool:
+        if isinstance(self._rule, StandardAuthorizer):
+            return self._rule.authorize_on_any(principal, host, operation, kind, groups)
+        some = Resource(kind, "some topic")
+        return self.rule.authorize(principal, host, operation, some, groups)
 
 
 class LockedRows(MemoryRows):
@@ -170,9 +191,14 @@ class SetClock(SystemClock):
     """The clock of a host; its date can be set wrong."""
 
     ahead_ms = 0
+    later_s = 0.0
+    """How much time has passed beside what has."""
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s
 
 
 class Running:
@@ -238,11 +264,8 @@ class Running:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                self.listener = bind(
-                    parse_address("127.0.0.1:0"),
-                    None,
-                    protocol=protocol_of("PLAINTEXT", self._settings.text(PROTOCOL_MAP)),
-                )
+                protocol = protocol_of("PLAINTEXT", self._settings.text(PROTOCOL_MAP))
+                self.listener = bind(parse_address("127.0.0.1:0"), None, protocol=protocol)
                 host, port = self.listener.public_address
                 lock = f"the lock of broker {self.node_id}"
                 known = {self.listener.name: Address(host, port)}
@@ -256,6 +279,7 @@ class Running:
             self.listener.socket.close()
 
     async def _accept(self, tasks: asyncio.TaskGroup) -> None:
+        self.authorizer.rule = authorizer_of(self._settings, self.log.rows)
         self.broker = Broker(
             self.log,
             self._settings,
@@ -264,6 +288,7 @@ class Running:
             dispatch=dispatch,
             tasks=tasks,
             tables=ThreadedTableQueries(lambda: open_tables("/memory", None, self.shared.objects)),
+            secret=SECRET,
         )
         self.secured = SecuredListeners([self.listener], self._settings, self.clock)
         server = Server(self.broker, [self.listener], self.secured.by_name)
@@ -319,6 +344,20 @@ class Running:
         return full_wire.Connection.open(
             "127.0.0.1", self.listener.port, DEADLINE_S, security=security
         )
+
+    def log_in(
+        self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()
+    ) -> None:
+        """Let requests of this connection be those of `principal`."""
+        host, port = client._peer.getsockname()
+
+        def change() -> bool:
+            mine = [c for c in self.broker.clients.connections if c.peer == f"{host}:{port}"]
+            for one in mine:
+                one.principal, one.groups = principal, groups
+            return bool(mine)
+
+        self.wait_until(change)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, done in the broker's thread."""

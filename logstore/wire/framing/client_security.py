@@ -1,25 +1,16 @@
-"""How connections that go out are secured: TLS around the socket, a login before any request."""
+"""TLS of connections that go out."""
 
 import socket
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from logstore.errors import Retryable
-
-if TYPE_CHECKING:
-    from logstore.wire.framing.client import Connection
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
     context: ssl.SSLContext | None = None
     """None: plain."""
-    login: "Callable[[Connection], None] | None" = None
-    """Called with a new connection before anything is sent by it. Raises what `call` raises, or
-    `Refused`.
-    """
 
     def secure(self, peer: socket.socket, host: str, port: int) -> socket.socket:
         """The socket to speak by; it has the timeout of `peer`. Raises `Retryable`."""
