@@ -11,9 +11,9 @@ thread: `Host` holds everything that does, so the simulation runs this file as i
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.access.authorizer_choice import authorizer_of
 from broker.access.logins import login_of_broker
@@ -25,7 +25,8 @@ from broker.cluster.settings import ControllerSettings
 from broker.groups.coordinators import Ids
 from broker.handlers.dispatch import dispatch
 from broker.network.listeners import Listener
-from broker.process.server import Server
+from broker.process.server import NOT_SECURED, Server
+from broker.tls.secured_listener import SecuredListener
 from broker.upkeep.retention_task import Retention
 from broker.upkeep.trim_task import PERIOD_S, Trimming
 from logstore.config.authorizer_settings import AUTHORIZER
@@ -83,6 +84,8 @@ class Host:
     on_serving: Callable[[Serving], None]
     """Called when an epoch accepts connections, before the line for its user."""
     trim_period_s: float = PERIOD_S
+    secured: Mapping[str, SecuredListener] = field(default_factory=lambda: NOT_SECURED)
+    """Listeners with TLS, by name."""
     ids: Ids | None = None
     """Draws the ids of group members; None: from the operating system."""
 
@@ -190,7 +193,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
 
     given.on_change(settings_changed)
     broker.controller = controller
-    server = Server(broker, host.listeners)
+    server = Server(broker, host.listeners, host.secured)
     await server.listen()
     tasks.create_task(broker.groups.run())
     running = tasks.create_task(controller.run())

@@ -24,6 +24,7 @@ from broker.answers.broker import Broker
 from broker.handlers.dispatch import dispatch
 from broker.network.authorizer import AllowAll, Resource, Rights
 from broker.network.listeners import Listener, bind, parse_address
+from broker.process.secured_listeners import SecuredListeners
 from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
 from logstore.config.listener_security import PROTOCOL_MAP, protocol_of
@@ -44,6 +45,7 @@ from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.wire.framing.client import Connection
+from logstore.wire.framing.client_security import PLAIN, ClientSecurity
 from logstore.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -220,6 +222,7 @@ class Running:
         self.log: Log
         self.broker: Broker
         self.listener: Listener
+        self.secured: SecuredListeners
         self._settings = BrokerSettings(settings)
         self._cache_bytes_max = cache_bytes_max
         self._ready: Future[None] = Future()
@@ -287,12 +290,14 @@ class Running:
             tables=ThreadedTableQueries(lambda: open_tables("/memory", None, self.shared.objects)),
             secret=SECRET,
         )
-        server = Server(self.broker, [self.listener])
+        self.secured = SecuredListeners([self.listener], self._settings, self.clock)
+        server = Server(self.broker, [self.listener], self.secured.by_name)
         await server.listen()
         self._ready.set_result(None)
         await self._stop.wait()
         self.store.let_go()
         await server.stop(DEADLINE_S)
+        self.secured.close()
 
     # From the test's thread
 
@@ -335,8 +340,10 @@ class Running:
         self._loop.call_soon_threadsafe(look)
         done.result(2 * DEADLINE_S)
 
-    def connect(self) -> full_wire.Connection:
-        return full_wire.Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
+    def connect(self, security: ClientSecurity = PLAIN) -> full_wire.Connection:
+        return full_wire.Connection.open(
+            "127.0.0.1", self.listener.port, DEADLINE_S, security=security
+        )
 
     def log_in(
         self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()

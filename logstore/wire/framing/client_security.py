@@ -4,19 +4,16 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from logstore.errors import Retryable
-
-if TYPE_CHECKING:
-    from logstore.wire.framing.client import Connection
+from logstore.wire.framing.login import Calls
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
     context: ssl.SSLContext | None = None
     """None: plain."""
-    login: "Callable[[Connection], None] | None" = None
+    login: Callable[[Calls], None] | None = None
     """Called with a new connection before anything is sent by it. Raises what `call` raises, or
     `Refused`.
     """
