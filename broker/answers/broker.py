@@ -23,7 +23,14 @@ from broker.answers.topic_watch import TopicWatch
 from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators, Ids
-from broker.network.authorizer import Authorizer, Operation, Resource, ResourceKind
+from broker.network.authorizer import (
+    CLUSTER,
+    CLUSTER_OPERATIONS,
+    Authorizer,
+    Operation,
+    Resource,
+    ResourceKind,
+)
 from broker.network.call import Call, PendingAnswer
 from broker.network.clients import Clients
 from broker.network.connection import ClientConnection
@@ -154,6 +161,13 @@ class Broker:
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
         return self._allows(call, operation, Resource(kind, name))
 
+    def sees(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
+        """The same where a client did not ask for it: a refusal is not its doing.
+
+        For the items of a list, and for rights of which another one does as well.
+        """
+        return self._allows(call, operation, Resource(kind, name))
+
     def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
         """The same as `allows`, for the hot paths."""
         return self._allows(call, operation, self.rules(topic).resource)
@@ -180,7 +194,13 @@ class Broker:
         self, call: Call, operations: Sequence[Operation], kind: ResourceKind, name: str
     ) -> int:
         """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
-        return sum(1 << one for one in operations if self.allows(call, one, kind, name))
+        return sum(1 << one for one in operations if self.sees(call, one, kind, name))
+
+    def cluster_bits(self, call: Call) -> int:
+        """Which operations on the cluster are allowed; none to a client that may not see it."""
+        if not self.sees(call, Operation.DESCRIBE, *CLUSTER):
+            return 0
+        return self.allowed_bits(call, CLUSTER_OPERATIONS, *CLUSTER)
 
     # The cluster
 

@@ -328,9 +328,7 @@ class Running:
     def connect(self) -> full_wire.Connection:
         return full_wire.Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
 
-    def log_in(
-        self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()
-    ) -> None:
+    def log_in(self, client: Connection, principal: str, *, groups: tuple[str, ...] = ()) -> None:
         """Let requests of this connection be those of `principal`."""
         host, port = client._peer.getsockname()
 
