@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
+from broker.access.audit import Denials
 from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.alike_names import AlikeNames
@@ -132,7 +133,7 @@ class Broker:
             log, settings, timers=self.timers, clock=self.stamps, tasks=tasks, ids=ids
         )
         self.controller: ControllerHolder | None = None
-        self._authorizer = authorizer
+        self._authorizer, self.denials = authorizer, Denials(clock, self.loop.time)
         self._judged_version = authorizer.version
         """Of the rights by which requests that wait were judged."""
         self._rules: dict[bytes, TopicRules] = {}
@@ -159,7 +160,7 @@ class Broker:
         return self._authorizer.version
 
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
-        return self._allows(call, operation, Resource(kind, name))
+        return self._is_granted(call, operation, Resource(kind, name))
 
     def sees(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
         """The same where a client did not ask for it: a refusal is not its doing.
@@ -170,7 +171,15 @@ class Broker:
 
     def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
         """The same as `allows`, for the hot paths."""
-        return self._allows(call, operation, self.rules(topic).resource)
+        return self._is_granted(call, operation, self.rules(topic).resource)
+
+    def _is_granted(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        """Whether it is allowed; a denial is counted, and audited."""
+        may = self._allows(call, operation, resource)
+        if not may:
+            client = call.connection
+            self.denials.note(call.api.name, client.principal, client.peer, operation, resource)
+        return may
 
     def _allows(self, call: Call, operation: Operation, resource: Resource) -> bool:
         client = call.connection
@@ -181,9 +190,13 @@ class Broker:
     def allows_on_any(self, call: Call, operation: Operation, kind: ResourceKind) -> bool:
         """Whether the client may do that with some resource of the kind, there or not yet."""
         client = call.connection
-        return self._authorizer.authorize_on_any(
+        may = self._authorizer.authorize_on_any(
             client.principal, client.peer_host, operation, kind, client.groups
         )
+        if not may:
+            some = Resource(kind, "*")
+            self.denials.note(call.api.name, client.principal, client.peer, operation, some)
+        return may
 
     @property
     def has_acls(self) -> bool:
