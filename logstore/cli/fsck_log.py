@@ -255,9 +255,9 @@ class _LogCheck:
         held = self._tables.ends(rows.keys())
         for epoch, chain in chains.items():
             for key, extent in chain.epoch_ranges.items():
-                taken = rows.get(TopicPartition(key.topic_id, key.partition))
+                taken = rows.get(key.topic_partition)
                 if taken is not None and key.topic_id not in gone:
-                    durable_end = held.get(TopicPartition(key.topic_id, key.partition), 0)
+                    durable_end = held.get(key.topic_partition, 0)
                     self._note(take_problem(key, extent, epoch, taken, durable_end))
         self._check_topics(topics, rows, led, seen.deleted)
         # Restore, too, leaves the rows of such topics as they were.

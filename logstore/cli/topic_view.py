@@ -162,7 +162,9 @@ def _records(
     low = max(start, seam)
     for segments in reader.segment_ranges(key, view.row, low, end) if low < end else []:
         for batch in _batches(log, reader, segments):
-            lines += _decoded(key.partition, batch.data, segments.start, segments.end)
+            lines += _decoded(
+                key.partition, batch.data, segments.offsets.start, segments.offsets.end
+            )
     return lines
 
 

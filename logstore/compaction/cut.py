@@ -154,11 +154,15 @@ def loads_of(
     """`chain_bytes`: by chain, the sizes of all segments that the segment ranges need."""
     offsets: dict[int, int] = {}
     for segments in _all(segment_ranges):
-        offsets[segments.chain] = offsets.get(segments.chain, 0) + segments.end - segments.start
+        offsets[segments.chain] = (
+            offsets.get(segments.chain, 0) + segments.offsets.end - segments.offsets.start
+        )
     loads = {}
     for key, mine in segment_ranges.items():
         shares = [
-            chain_bytes[segments.chain] * (segments.end - segments.start) // offsets[segments.chain]
+            chain_bytes[segments.chain]
+            * (segments.offsets.end - segments.offsets.start)
+            // offsets[segments.chain]
             for segments in mine
         ]
         loads[key] = PartitionBacklog(sum(shares), (mine[0].chain, mine[0].first_seq))

@@ -24,6 +24,7 @@ from dataclasses import astuple, dataclass, field
 from logstore.compaction.clean_plan import KINDS, CleanFound, CleanTask, clean_task_of
 from logstore.errors import Corrupt
 from logstore.formats.chain_state import EpochKey
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
@@ -68,7 +69,9 @@ class MoveTask:
 
     @property
     def topic_ids(self) -> set[bytes]:
-        return {segments.topic_id for run in self.seq_ranges for segments in run.segment_ranges}
+        return {
+            segments.offsets.topic_id for run in self.seq_ranges for segments in run.segment_ranges
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,11 @@ def plan_moves(
     )
     moves = []
     for task in tasks:
-        wanted = {segments.topic_id for each in task.seq_ranges for segments in each.segment_ranges}
+        wanted = {
+            segments.offsets.topic_id
+            for each in task.seq_ranges
+            for segments in each.segment_ranges
+        }
         mine = {topic_id: names[topic_id] for topic_id in sorted(wanted)}
         moves.append(MoveTask(run, next(numbers), mine, task.seq_ranges))
     return moves
@@ -217,13 +224,16 @@ def result_of(text: str) -> TaskResult:
 
 
 def _segment_range_list(segments: SegmentRange) -> list[object]:
-    topic_id, *numbers = astuple(segments)
-    return [topic_id.hex(), *numbers]
+    (topic_id, partition), start, end = segments.offsets
+    seqs = (segments.first_seq, segments.last_seq)
+    return [topic_id.hex(), partition, segments.leader_epoch, segments.chain, *seqs, start, end]
 
 
 def _segment_range_of(item: Sequence[object]) -> SegmentRange:
     topic_id, *numbers = item
-    return SegmentRange(bytes.fromhex(str(topic_id)), *(int(str(number)) for number in numbers))
+    partition, leader_epoch, chain, first, last, start, end = (int(str(n)) for n in numbers)
+    key = TopicPartition(bytes.fromhex(str(topic_id)), partition)
+    return SegmentRange(OffsetRange(key, start, end), leader_epoch, chain, first, last)
 
 
 def _places_list(places: BatchPlaces) -> list[object]:

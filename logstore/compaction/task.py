@@ -65,7 +65,7 @@ def _move(
     with TaskSegments(store, places_of(task.seq_ranges)) as segments:
         for each in task.seq_ranges:
             for batch in seq_range_batches(each, partial(batches_of, segments), resolve):
-                key = TopicPartition(batch.segments.topic_id, batch.segments.partition)
+                key = batch.segments.offsets.partition
                 gathered.setdefault(key, []).append(batch)
                 bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(batch.data)
 

@@ -98,7 +98,7 @@ def plan_rows(
         partition: Settled(sorted(leads), ())
         if partition[0] in over
         else settle(
-            _name(partition),
+            str(partition),
             leads,
             chains_left_out,
             _confirmed_start(partition, old),
@@ -208,7 +208,7 @@ def _check_torn(
     for key, gone in chain.gone.items():
         if key not in chain.epoch_ranges:
             continue  # forgotten after the trim point
-        partition = TopicPartition(key.topic_id, key.partition)
+        partition = key.topic_partition
         deleted_below = noted.get(partition, {}).values()
         log_start = max(_confirmed_start(partition, old), *deleted_below, 0)
         table_end = _table_end(partition, snapshots)
@@ -266,7 +266,7 @@ def _leads(chains: Sequence[Evidence]) -> dict[TopicPartition, list[Lead]]:
         for key, extent in chain.epoch_ranges.items():
             gone = chain.gone.get(key, extent.start)
             lead = Lead(key.leader_epoch, chain.epoch, extent, gone)
-            all_leads[TopicPartition(key.topic_id, key.partition)].append(lead)
+            all_leads[key.topic_partition].append(lead)
     return {partition: sorted(leads) for partition, leads in all_leads.items()}
 
 
@@ -351,7 +351,7 @@ def _in_table(
         return InTable(None, moved) if moved else None
     if table_end > end:
         raise Corrupt(
-            f"the table holds offsets that no chain has: {_name(partition)} table_end={table_end} "
+            f"the table holds offsets that no chain has: {partition} table_end={table_end} "
             f"chains_end={end}; objects are missing: put the files back from a copy; if "
             "there is none, move the folder of the table away to go on without what it holds"
         )
@@ -448,7 +448,3 @@ def _fill_up(planned: RegistryRows, broker_of_chain: Mapping[int, int]) -> None:
             if TopicPartition(topic.topic_id, number) not in planned.partitions:
                 row = PartitionRow.new(broker_of_chain[newest], newest)
                 planned.partitions[TopicPartition(topic.topic_id, number)] = row
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"topic={partition[0].hex()} partition={partition[1]}"

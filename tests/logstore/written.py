@@ -171,7 +171,7 @@ def read_segment_ranges(
             base = batch.base_offset
             for record in decode_records(batch.data, max_bytes=PAYLOAD_BYTES_MAX):
                 offset = base + record.offset_delta
-                if segments.start <= offset < segments.end:
+                if segments.offsets.start <= offset < segments.offsets.end:
                     found.append((offset, record.timestamp, bytes(record.value or b"")))
     return found
 

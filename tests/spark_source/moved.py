@@ -206,7 +206,9 @@ class Mover:
             found = read_batches(
                 store, segments.chain, segments.first_seq, segments.last_seq, [segments]
             )
-            for rows in decoded((one.data for one in found), segments.start, segments.end):
+            for rows in decoded(
+                (one.data for one in found), segments.offsets.start, segments.offsets.end
+            ):
                 writer.write(rows)
         return writer.close()
 

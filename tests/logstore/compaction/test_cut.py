@@ -21,6 +21,7 @@ from logstore.compaction.cut import (
     waiting_of,
 )
 from logstore.errors import Refused
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
@@ -44,7 +45,9 @@ def snapshot(**ends: int) -> Snapshot:
 
 
 def segments(partition: int, chain: int, first: int, last: int, offsets: int) -> SegmentRange:
-    return SegmentRange(ID, partition, 0, chain, first, last, 0, offsets)
+    return SegmentRange(
+        OffsetRange(TopicPartition(ID, partition), 0, offsets), 0, chain, first, last
+    )
 
 
 def test_a_range_starts_where_the_table_ends() -> None:

@@ -28,6 +28,7 @@ from logstore.compaction.plan import (
 )
 from logstore.errors import Corrupt
 from logstore.formats.chain_state import EpochKey
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
@@ -44,7 +45,7 @@ EXACT = SeqRange(
     7,
     1,
     2,
-    (SegmentRange(ORDERS, 1, 5, 7, 1, 2, 20, 30),),
+    (SegmentRange(OffsetRange(TopicPartition(ORDERS, 1), 20, 30), 5, 7, 1, 2),),
     BatchPlaces.packed({1: [PLACED]}, [PLACED.key], {2: 9 * MiB}),
 )
 FILE = DataFile("partition=1/a.parquet", 1, 10, 500, 20, 29, None, 1_700_000_000_000)
@@ -52,7 +53,7 @@ FILE = DataFile("partition=1/a.parquet", 1, 10, 500, 20, 29, None, 1_700_000_000
 
 def segment_ranges() -> list[SegmentRange]:
     return [
-        SegmentRange(topic_id, partition, 0, chain, 1, 100, 0, 1000)
+        SegmentRange(OffsetRange(TopicPartition(topic_id, partition), 0, 1000), 0, chain, 1, 100)
         for topic_id in NAMES
         for partition in range(3)
         for chain in (1, 2)
@@ -84,7 +85,9 @@ def test_each_segment_is_in_one_task() -> None:
     for task in tasks:
         for run in task.seq_ranges:
             offsets = (10 * (run.first_seq - 1), 10 * run.last_seq)
-            assert {(segments.start, segments.end) for segments in run.segment_ranges} == {offsets}
+            assert {
+                (segments.offsets.start, segments.offsets.end) for segments in run.segment_ranges
+            } == {offsets}
 
 
 def test_little_is_one_task_however_many_cores_there_are() -> None:

@@ -139,7 +139,7 @@ def test_a_reader_without_a_broker_takes_unlisted_offsets_for_moved() -> None:
                 reader.offset_for_time(key, view, rows[0].timestamp)
             with pytest.raises(BelowTrimPoint, match="is it in the table"):
                 reader.segment_ranges(key, view.row, 0, view.end)
-            assert reader.segment_ranges(key, view.row, moved, view.end)[0].start == moved
+            assert reader.segment_ranges(key, view.row, moved, view.end)[0].offsets.start == moved
 
     play(scenario())
 

@@ -17,6 +17,7 @@ from logstore.errors import (
 )
 from logstore.formats.chain_row import ChainRow, ChainStatus, chain_sk
 from logstore.formats.keys import segment_key
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.partition_row import partition_pks
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
@@ -111,7 +112,10 @@ def test_any_range_is_found_where_it_lies_and_nothing_else(
             segment_ranges = reader.segment_ranges(key, view.row, start, end)
 
             assert read_segment_ranges(written, segment_ranges) == records[start:end]
-            assert sum(segments.end - segments.start for segments in segment_ranges) == end - start
+            assert (
+                sum(segments.offsets.end - segments.offsets.start for segments in segment_ranges)
+                == end - start
+            )
             for segments in segment_ranges:
                 spans = reader.spans(segments.chain, segments.first_seq, segments.last_seq)
                 seqs = range(segments.first_seq, segments.last_seq + 1)
@@ -354,7 +358,7 @@ def _until_a_checkpoint(steps: Steps[object]) -> Steps[object]:
 
 def test_a_segment_that_is_gone_is_to_be_looked_for_again() -> None:
     objects = MemoryObjects(VirtualClock())
-    segments = SegmentRange(bytes(16), 0, 0, 1, 1, 1, 0, 1)
+    segments = SegmentRange(OffsetRange(TopicPartition(bytes(16), 0), 0, 1), 0, 1, 1, 1)
 
     with pytest.raises(Retryable, match="segment is gone: chain=1 seq=1"):
         list(read_batches(objects, 1, 1, 1, [segments]))
@@ -421,7 +425,9 @@ def test_a_small_part_of_a_segment_does_not_keep_all_of_it(
                 seqs.add(leader.append(batch, check_batch(batch, 0, len(batch))).seq)
             (seq,) = seqs
             await committed(log, seq)
-        segments = SegmentRange(topic.topic_id, 0, 0, 1, seq, seq, 0, 1)
+        segments = SegmentRange(
+            OffsetRange(TopicPartition(topic.topic_id, 0), 0, 1), 0, 1, seq, seq
+        )
 
         (found,) = read_batches(written.objects, 1, seq, seq, [segments])
 
@@ -487,6 +493,6 @@ def test_a_reader_that_slept_past_a_grace_has_to_read_the_row_again() -> None:
             ((_, view),) = reader.partitions(reader.topics()).items()
             assert view.end == 57
             (segments,) = reader.segment_ranges(key, view.row, 50, view.end)
-            assert (segments.start, segments.end) == (50, 57)
+            assert (segments.offsets.start, segments.offsets.end) == (50, 57)
 
     run(scenario())
