@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from logstore.epoch.appender import Appender, Waiter
+from logstore.epoch.late_tasks import start_unless_ended
 from logstore.errors import ConditionFailed, Unavailable
 from logstore.formats.chain_row import CHAIN, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState, EpochKey
@@ -71,7 +72,7 @@ class CheckpointWriter:
                 appender = self._appenders.get(key)
                 if appender is not None:
                     appender.checkpoint(frozen.next_seq, epoch_range.rows)
-        self._tasks.create_task(self._put(frozen))
+        start_unless_ended(self._tasks, self._put(frozen))
 
     async def _put(self, frozen: ChainState) -> None:
         seq = frozen.next_seq

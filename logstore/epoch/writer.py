@@ -16,6 +16,7 @@ from typing import Protocol
 from logstore.epoch.appender import Appender, Waiter
 from logstore.epoch.checkpoint_writer import CheckpointWriter
 from logstore.epoch.full_disk import FullDisk
+from logstore.epoch.late_tasks import start_unless_ended
 from logstore.errors import Fenced
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.index_rows import set_last_positions
@@ -437,7 +438,7 @@ class ChainWriter:
 
     def _start_puts(self) -> None:
         while (segment := self._pipeline.start()) is not None:
-            self._tasks.create_task(self._put(segment))
+            start_unless_ended(self._tasks, self._put(segment))
 
     async def _put(self, segment: FrozenSegment) -> None:
         put = put_once(self.chain.epoch, segment, self.full_disk.found)

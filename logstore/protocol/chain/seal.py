@@ -9,10 +9,10 @@ The owner's next put meets the seal and stops. Every seq below the seal was read
 placed, and segments never change, so the state is that of everything the chain will ever hold.
 """
 
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logstore.errors import ConditionFailed, Corrupt, Refused
+from logstore.errors import ConditionFailed, Corrupt, LogstoreError, Refused
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState
 from logstore.formats.keys import checkpoints_prefix, seq_of
@@ -28,9 +28,10 @@ from logstore.protocol.chain.walk import (
     Sealed,
     enter_chain,
     list_retrying,
+    read_chain_at,
     read_on,
 )
-from logstore.protocol.steps import DrawNonce, GetRow, NowMs, Steps, UpdateRow
+from logstore.protocol.steps import DrawNonce, Gather, GetRow, NowMs, Steps, UpdateRow
 
 ROUNDS_MAX = 1000
 
@@ -47,7 +48,10 @@ class SealedChain:
 
 
 def read_chain_row(epoch: int) -> Steps[ChainRow]:
-    row = yield GetRow(CHAIN, chain_sk(epoch))
+    return _row_of(epoch, (yield GetRow(CHAIN, chain_sk(epoch))))
+
+
+def _row_of(epoch: int, row: Row | None) -> ChainRow:
     if row is None:
         raise Refused(f"the registry has no row of chain {epoch}; run: logstore fsck")
     return ChainRow.of(row)
@@ -59,11 +63,14 @@ def seal_chain(
     """Fence, read and seal chain `epoch`. `known`: replayed prefix of the chain, if a follower has
     one; replay continues from it (and mutates it).
     """
-    yield from _fence(epoch)
+    ended = yield from _fence(epoch)
+    if ended is not None and ended.status is ChainStatus.SEALED:
+        return SealedChain((yield from read_chain_at(cluster_id, epoch, ended.seal)))
     for _ in range(ROUNDS_MAX):
-        chain = yield from read_to_end(cluster_id, epoch, known)
-        known = None
-        yield from seal_at_end(chain, sealer)
+        end = yield from _find_end(cluster_id, epoch, known)
+        chain, known = end.chain, None
+        if not end.is_sealed:
+            yield from _put_seal(chain, sealer)
         row = yield from read_chain_row(epoch)
         if chain.next_seq >= row.trim:
             return SealedChain(chain)
@@ -73,18 +80,28 @@ def seal_chain(
     )
 
 
-def read_to_end(
-    cluster_id: bytes, epoch: int, known: ChainState | None = None
-) -> Steps[ChainState]:
-    """The chain up to its seal or its first free seq; `known` as for `seal_chain`.
+def read_to_end(cluster_id: bytes, epoch: int) -> Steps[ChainState]:
+    """The chain up to its seal or its first free seq.
 
     Raises `Refused` if the chain was trimmed beyond its row's trim point: the registry is older.
     """
+    return (yield from _find_end(cluster_id, epoch, None)).chain
+
+
+@dataclass(frozen=True, slots=True)
+class _ChainEnd:
+    chain: ChainState
+    is_sealed: bool
+    """Else its next seq was free just now."""
+
+
+def _find_end(cluster_id: bytes, epoch: int, known: ChainState | None) -> Steps[_ChainEnd]:
+    """Raises as `read_to_end`; `known` as for `seal_chain`."""
     for _ in range(ROUNDS_MAX):
         row = yield from read_chain_row(epoch)
         try:
             chain = yield from enter_chain(cluster_id, epoch, row.checkpoint, known)
-            is_cut_short = yield from _is_cut_short(chain)
+            stop = yield from _read_whole(chain)
         except (MissingCheckpoint, MissingStateChunk) as missing:
             if (yield from read_chain_row(epoch)).checkpoint > row.checkpoint:
                 known = None
@@ -97,8 +114,8 @@ def read_to_end(
                 f"{OLD_REGISTRY}"
             ) from missing
         known = None
-        if not is_cut_short:
-            return chain
+        if stop is not None:
+            return _ChainEnd(chain, isinstance(stop, Sealed))
         if (yield from read_chain_row(epoch)).checkpoint <= row.checkpoint:
             raise Refused(
                 f"chain {epoch} has a checkpoint above all segments that can be found, which its "
@@ -124,24 +141,28 @@ def mark_sealed(epoch: int, seal: int) -> Steps[None]:
             ) from failed
 
 
-def _fence(epoch: int) -> Steps[None]:
-    with suppress(ConditionFailed):  # fenced or sealed already: both are what we want
-        yield UpdateRow(
-            CHAIN,
-            chain_sk(epoch),
-            {"status": ChainStatus.FENCED.value},
-            [Comparison("status", "=", ChainStatus.OPEN.value)],
-        )
+def _fence(epoch: int) -> Steps[ChainRow | None]:
+    """None: it was open until now. Else its row: fenced or sealed already is what we want."""
+    sets: Row = {"status": ChainStatus.FENCED.value}
+    is_open = Comparison("status", "=", ChainStatus.OPEN.value)
+    try:
+        yield UpdateRow(CHAIN, chain_sk(epoch), sets, [is_open])
+    except ConditionFailed as failed:
+        return _row_of(epoch, failed.current)
+    return None
 
 
 def seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
     """Read on to the seal; where there is none, put it at the first free seq."""
+    if not isinstance((yield from read_on(chain)), Sealed):
+        yield from _put_seal(chain, sealer)
+
+
+def _put_seal(chain: ChainState, sealer: int) -> Steps[None]:
+    """Put the seal of a chain that was read to its first free seq, or read on to another's."""
+    if chain.next_seq == 0:
+        raise Corrupt(f"a chain with a row has no opening: epoch={chain.epoch}")
     while True:
-        stop: Gap | Sealed = yield from read_on(chain)
-        if isinstance(stop, Sealed):
-            return
-        if chain.next_seq == 0:
-            raise Corrupt(f"a chain with a row has no opening: epoch={chain.epoch}")
         nonce: bytes = yield DrawNonce()
         now_ms: int = yield NowMs()
         header = bare_header(
@@ -158,22 +179,32 @@ def seal_at_end(chain: ChainState, sealer: int) -> Steps[None]:
         if not isinstance(put, KeyTaken):
             return
         # A segment of the owner, or another sealer's seal, came first: read it, then go on.
+        if isinstance((yield from read_on(chain)), Sealed):
+            return
 
 
-def _is_cut_short(chain: ChainState) -> Steps[bool]:
-    """Read on; whether the chain continues above the end of the segments found here.
+def _read_whole(chain: ChainState) -> Steps[Gap | Sealed | None]:
+    """Read on to the end. None: the chain continues above the last segment that is found here.
 
     A checkpoint covers committed segments only, so all of them existed. Missing ones were trimmed,
-    and the row that gave the entry point is older than that trim.
+    and the row that gave the entry point is older than that trim. Checkpoints are listed while the
+    segments are read: clients wait for the next leader. One that comes later is by an owner that
+    lives, of a chain that is fenced and not trimmed.
     """
+    is_above = False
     while True:
-        stop = yield from read_on(chain)
+        began = chain.next_seq
+        stop: Gap | Sealed | LogstoreError
+        keys: Sequence[str] | LogstoreError
+        stop, keys = yield Gather([read_on(chain), list_retrying(checkpoints_prefix(chain.epoch))])
+        if isinstance(stop, LogstoreError):
+            raise stop
         if isinstance(stop, Sealed):
-            return False
-        end = chain.next_seq
-        keys = yield from list_retrying(checkpoints_prefix(chain.epoch))
-        if not keys or seq_of(max(keys)) <= end:
-            return False
-        yield from read_on(chain)
-        if chain.next_seq == end:
-            return True
+            return stop
+        if isinstance(keys, LogstoreError):
+            raise keys
+        if not keys or seq_of(max(keys)) <= chain.next_seq:
+            return stop
+        if is_above and chain.next_seq == began:
+            return None
+        is_above = True

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from logstore.errors import ConditionFailed, LogstoreError
-from logstore.formats.chain_row import ChainStatus
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
@@ -23,8 +22,7 @@ from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.registry import Comparison
 from logstore.protocol.chain.put import create_parts_settled
-from logstore.protocol.chain.seal import SealedChain, mark_sealed, read_chain_row, seal_chain
-from logstore.protocol.chain.walk import read_chain_at
+from logstore.protocol.chain.seal import SealedChain, mark_sealed, seal_chain
 from logstore.protocol.leading.leadership import change_leader
 from logstore.protocol.leading.old_registry import (
     PartitionRows,
@@ -91,11 +89,13 @@ def take_over(
     successor_of: SuccessorOf,
     known: Known = lambda epoch: None,
     on_sealed: Callable[[], None] = lambda: None,
+    on_taken: Callable[[list[RecoveredPartition]], None] = lambda taken: None,
 ) -> Steps[list[RecoveredPartition]]:
     """Take over the chain of broker epoch `epoch`; the recovered partitions.
 
     Rows of partitions are read beside the seal, and changed after it. `known`: replayed prefixes of
-    chains. `on_sealed` is called once the chain is sealed and read.
+    chains. `on_sealed` is called once the chain is sealed and read, `on_taken` with all that is
+    taken while the checkpoint may still be on its way: clients wait for the new leaders.
 
     Raises `Refused` if the chain is newer than the registry, `PartlyTaken` if some partitions could
     not be taken: the chain is left fenced, and the next attempt finds them.
@@ -106,7 +106,7 @@ def take_over(
     rows: PartitionRows | LogstoreError
     topics: TopicRows | LogstoreError
     sealed, rows, topics = yield Gather(
-        [_sealed(cluster_id, epoch, sealer, known(epoch)), _read_rows(), read_topics_by_id()]
+        [seal_chain(cluster_id, epoch, sealer, known(epoch)), _read_rows(), read_topics_by_id()]
     )
     if isinstance(sealed, LogstoreError):
         raise sealed
@@ -132,11 +132,10 @@ def take_over(
             else:
                 takes.append(_take_partition(key, row, ended, successor_of(*key, row)))
     errors = yield from _drop_rows_of_deleted(failed, rows)
-    results: Sequence[RecoveredPartition | LogstoreError | None] = yield Gather(
-        [*takes, _put_checkpoint(sealed.state)]
-    )
-    taken = [result for result in results if isinstance(result, RecoveredPartition)]
-    errors += [result for result in results if isinstance(result, LogstoreError)]
+    taken: list[RecoveredPartition] = []
+    failures: list[LogstoreError]
+    failures, put = yield Gather([_take_all(takes, taken, on_taken), _put_checkpoint(sealed.state)])
+    errors += filter(None, [*failures, put])
     if errors:
         raise PartlyTaken(taken, errors)
     yield from mark_sealed(epoch, sealed.seal)
@@ -145,15 +144,6 @@ def take_over(
 
 def _read_rows() -> Steps[PartitionRows]:
     return (yield from read_partition_rows())
-
-
-def _sealed(
-    cluster_id: bytes, epoch: int, sealer: int, known: ChainState | None
-) -> Steps[SealedChain]:
-    row = yield from read_chain_row(epoch)
-    if row.status is ChainStatus.SEALED:
-        return SealedChain((yield from read_chain_at(cluster_id, epoch, row.seal)))
-    return (yield from seal_chain(cluster_id, epoch, sealer, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +166,18 @@ def _ended(
     if before is None:
         return _RangeEnd(start, PartitionState(), 0)
     return _RangeEnd(start, before[0].state, before[1])
+
+
+def _take_all(
+    takes: Sequence[Steps[RecoveredPartition | None]],
+    taken: list[RecoveredPartition],
+    on_taken: Callable[[list[RecoveredPartition]], None],
+) -> Steps[list[LogstoreError]]:
+    """Fills `taken`; the errors of the others."""
+    results: Sequence[RecoveredPartition | LogstoreError | None] = yield Gather(takes)
+    taken += [result for result in results if isinstance(result, RecoveredPartition)]
+    on_taken(taken)
+    return [result for result in results if isinstance(result, LogstoreError)]
 
 
 def _take_partition(
