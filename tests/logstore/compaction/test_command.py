@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from logstore.cli.compact_arguments import duration
-from logstore.cli.compact_runs import run_in_turn
+from logstore.cli.log.compact_arguments import duration
+from logstore.cli.log.compact_runs import run_in_turn
 from logstore.cli.main import main
 from logstore.compaction.session import RunOptions, Watch
 from logstore.compaction.summary import Summary, line_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.upkeep.trim_task import Trimming
-from logstore.cli.gc import collect
+from logstore.cli.log.gc import collect
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.durable_table_ends import MARK_EVERY, DurableTableEnds
 from logstore.epoch.log import Log

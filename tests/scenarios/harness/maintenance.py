@@ -30,7 +30,7 @@ from typing import TypeVar
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from logstore.cli.gc import sweep_sinks
+from logstore.cli.log.gc import sweep_sinks
 from logstore.cli.main import main as logstore
 from logstore.epoch.durable_table_ends import DurableTableEnds
 from logstore.epoch.table_queries import ThreadedTableQueries

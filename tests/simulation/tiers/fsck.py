@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore.cli.fsck_log import check_log
+from logstore.cli.fsck.log import check_log
 from logstore.errors import LogstoreError
 from logstore.formats.checkpoint import decode_checkpoint
 from logstore.formats.keys import checkpoint_key
