@@ -52,7 +52,7 @@ from spark_source.planning.offsets import (
 )
 from spark_source.planning.pace import TriggerPace, backlog, limit_offsets, scale
 from spark_source.planning.splitting import records_per_task, split_ranges
-from spark_source.vanished import check_fates, vanished
+from spark_source.planning.vanished import check_fates, vanished
 
 LOOK_AGE_S_MAX = 1.0
 """For so long a target is all that a query needs to begin: it was read from all rows and chains."""

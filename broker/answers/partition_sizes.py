@@ -17,7 +17,7 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.partitions.partition_size import SizeLedger
 from logstore.protocol.rows.metadata import read_table_rows
 from logstore.protocol.rules.retention import parts_of_files, parts_of_rows

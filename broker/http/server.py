@@ -13,7 +13,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import NamedTuple
 
-from broker.http.request import END, HEAD_BYTES_MAX, BadRequest, path_of
+from broker.http.decisions.request import END, HEAD_BYTES_MAX, BadRequest, path_of
 
 CONNECTIONS_MAX = 32
 HEAD_S = 5.0

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.formats.offset_range import OffsetRange
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.read import read_rows
-from logstore.history.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from logstore.errors import LogstoreError
 from logstore.formats.leadership_payload import INLINE_BYTES_MAX
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import Row

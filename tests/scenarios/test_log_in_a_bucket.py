@@ -19,7 +19,7 @@ from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.table import ensure_table
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from logstore.wiring.open import open_readable
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from logstore.formats.offset_range import OffsetRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.history.forms.snapshot import DataFile, Snapshot
 from logstore.reading.planning.table_ranges import (
     FILE_BYTES,
     WORK_UNIT_BYTES,

@@ -12,7 +12,7 @@ import pytest
 
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.formats.table_row import TABLE
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.ports.registry import Row
 from logstore.reading.direct.log_metadata import LogMetadata, OpenReadable
 from logstore.reading.direct.missing import Resolver

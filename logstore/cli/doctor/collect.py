@@ -24,7 +24,7 @@ from logstore.cli.decisions.doctor_facts import (
     TableFacts,
 )
 from logstore.cli.inspect.registry_view import query_all
-from logstore.compaction.cut import TableTopic
+from logstore.compaction.decisions.cut import TableTopic
 from logstore.errors import LogstoreError, NoRoom
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow, ChainStatus

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from logstore.history.entries import LogEntry
-from logstore.history.names import entry_key
+from logstore.history.forms.entries import LogEntry
+from logstore.history.forms.names import entry_key
+from logstore.history.forms.snapshot import DataFile, Snapshot
 from logstore.history.read_keys import read_keys
-from logstore.history.snapshot import DataFile, Snapshot
 from logstore.protocol.rules.checks import Problem, ProblemKind
 from logstore.runners.retrying import RetryingStore
 

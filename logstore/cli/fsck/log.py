@@ -32,7 +32,7 @@ from logstore.formats.keys import (
 from logstore.formats.partition_row import PartitionRow, partition_pks, topic_partition_of
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.chain.opening import OLD_REGISTRY, read_cluster
 from logstore.protocol.chain.walk import read_checkpoint

@@ -21,9 +21,9 @@ from logstore.formats.chain_state import EpochKey
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history import names
-from logstore.history.entries import CHECKPOINT_INTERVAL, LogEntry
-from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
+from logstore.history.forms import names
+from logstore.history.forms.entries import CHECKPOINT_INTERVAL, LogEntry
+from logstore.history.forms.snapshot import CommitFacts, DataFile, Snapshot
 from logstore.history.table_log import TableLog
 from logstore.protocol.rules.checks import Problem, ProblemKind, SeenChain
 from logstore.protocol.rules.disposal import confirmed_start

@@ -29,7 +29,7 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TOPICS
 from logstore.formats.topic_row import TopicRow
-from logstore.history.names import TABLES
+from logstore.history.forms.names import TABLES
 from logstore.history.table_log import TableLog
 from logstore.ports.objects import ObjectInfo
 from logstore.prices import Requests, cost_of, cost_of_storage

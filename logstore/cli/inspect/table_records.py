@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.batches import BATCH_COLUMNS, batches_of
+from logstore.history.forms.snapshot import Snapshot
 from logstore.history.read import read_rows
-from logstore.history.snapshot import Snapshot
 from logstore.history.table_log import TableLog
 from logstore.reading.direct.reader import LogReader
 from logstore.runners.retrying import RetryingStore

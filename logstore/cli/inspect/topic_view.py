@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from logstore.cli.inspect.log_overview import TopicLine
 from logstore.cli.inspect.table_records import table_batches, table_of
-from logstore.compaction.clean_rules import CleanRules, clean_range, is_due
-from logstore.compaction.file_times import file_times
+from logstore.compaction.decisions.clean_rules import CleanRules, clean_range, is_due
+from logstore.compaction.decisions.file_times import file_times
 from logstore.errors import Invalid, Refused
 from logstore.formats.partition_row import EpochEntry
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.reading.direct.reader import LogReader, PartitionView, inherited_configs
 from logstore.reading.direct.segment_fetch import FoundBatch, read_batches
 from logstore.records.batch import read_header

@@ -4,7 +4,7 @@ import argparse
 
 from logstore.cli.command import positive_number, whole_number
 from logstore.cli.storage_arguments import add_url
-from logstore.compaction.clean_rules import CleanLimits
+from logstore.compaction.decisions.clean_rules import CleanLimits
 from logstore.compaction.session import RunOptions
 from logstore.config.compaction_interval import seconds_of
 

@@ -13,9 +13,9 @@ from logstore.cli.log.lifeline import end_with_stdin
 from logstore.cli.output import jsonable, progress
 from logstore.cli.storage_arguments import storage_of
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.summary import Summary, line_of
 from logstore.compaction.leased_rows import Busy
 from logstore.compaction.session import Carrier, RunOptions, Watch
-from logstore.compaction.summary import Summary, line_of
 from logstore.errors import LogstoreError, Unavailable
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 

@@ -10,7 +10,7 @@ from logstore.cli.storage_arguments import add_url, storage_of
 from logstore.errors import Invalid
 
 if TYPE_CHECKING:
-    from logstore.restore.plan import LeftOut
+    from logstore.restore.decisions.plan import LeftOut
     from logstore.restore.run import Restored
 
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from logstore.errors import NotFound
 from logstore.formats.offset_range import OffsetRange
 from logstore.formats.topic_partition import TopicPartition
+from logstore.history.forms.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.history.read import BATCH_COLUMNS, batches_of, read_rows
-from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.planning.table_batches import Stream, TableBatches
 from logstore.reading.table_times import TimedRecord, first_at_or_after, latest

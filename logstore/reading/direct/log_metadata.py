@@ -19,7 +19,7 @@ from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.protocol.chain.follow import ROW_AGE_S_MAX
 from logstore.protocol.partitions.lookup import BelowTrimPoint

@@ -16,7 +16,7 @@ from logstore.formats.offset_range import OffsetRange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.partitions.lookup import NotListed
 from logstore.reading.direct.reader import LogReader
 from logstore.reading.direct.snapshots import OpenTables, SnapshotCache, open_tables

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, Refused
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
+from logstore.history.forms.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.direct.missing import Missing
 from logstore.reading.direct.range_rows import table_rows

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from logstore.formats.offset_range import OffsetRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.history.forms.snapshot import DataFile, Snapshot
 
 WORK_UNIT_BYTES = 8 * 1024 * 1024
 FILE_BYTES = 64 * 1024

@@ -13,7 +13,7 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Retryable
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.history.forms.snapshot import DataFile, Snapshot
 from logstore.ports.registry import Condition, Row
 from logstore.protocol.rules.retention import parts_of_rows
 from logstore.protocol.topics.topic_configs import change_topic_configs

@@ -14,7 +14,7 @@ from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.staging_keys import STAGING
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.rows.metadata import read_partition_row
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run

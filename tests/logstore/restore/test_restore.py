@@ -22,8 +22,8 @@ from logstore.ports.registry import Row
 from logstore.protocol.deletion.trimming import Trimmer, every
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
+from logstore.restore.decisions.topics import RESTORED
 from logstore.restore.run import Restored, restore
-from logstore.restore.topics import RESTORED
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.http.catalogue import GROUP_LAG, HIGH_WATERMARK, LOG_START
+from broker.http.decisions.catalogue import GROUP_LAG, HIGH_WATERMARK, LOG_START
 from broker.http.exposition import render
 from broker.http.reading import Reading
 from logstore.cli.decisions.metrics_page import parse_metrics

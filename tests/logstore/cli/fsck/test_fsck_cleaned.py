@@ -9,11 +9,11 @@ import pytest
 
 from logstore.cli.command import FAILED, OK
 from logstore.cli.main import main
-from logstore.history.columns import TABLE_COLUMNS
-from logstore.history.entries import encode_commit
-from logstore.history.names import entry_key
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.entries import encode_commit
+from logstore.history.forms.names import entry_key
+from logstore.history.forms.snapshot import Snapshot, TableCommit
 from logstore.history.read import read_rows
-from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
 from logstore.protocol.rules.checks import ProblemKind

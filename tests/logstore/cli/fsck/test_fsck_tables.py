@@ -15,15 +15,15 @@ from logstore.cli.fsck.tables import file_problems
 from logstore.formats.keys import segment_key
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.history.delta import Tables
-from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit
-from logstore.history.names import (
+from logstore.history.forms.entries import CHECKPOINT_INTERVAL, encode_commit
+from logstore.history.forms.names import (
     CheckpointName,
     data_path,
     entry_key,
     last_checkpoint_key,
     table_key,
 )
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.history.forms.snapshot import DataFile, Snapshot, TableCommit
 from logstore.protocol.rules.checks import ProblemKind
 from logstore.registry.sqlite import SqliteRows
 from tests.logstore.cli.conftest import Command

@@ -22,7 +22,7 @@ from logstore.protocol.chain.identity import Identity, encode_identity
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.rows import BlockingDynamoRows
 from logstore.registry.dynamodb.table import ensure_table
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from logstore.wiring.initialise import PROBE_ROW, Initialised, InitPorts, initialise
 from logstore.wiring.open import open_objects, open_readable
 from tests.logstore.cli.conftest import Command

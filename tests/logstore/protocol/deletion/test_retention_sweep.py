@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from logstore.epoch.log import Log
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.history.forms.snapshot import DataFile, Snapshot
 from logstore.protocol.deletion.retention_sweep import Kept, Swept, sweep, topics_to_sweep
 from logstore.protocol.rows.metadata import read_partition_row
 from logstore.protocol.rules.retention import Policy

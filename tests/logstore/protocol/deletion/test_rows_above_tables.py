@@ -8,7 +8,7 @@ from logstore.epoch.log import Log
 from logstore.errors import Corrupt
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.names import TABLES
+from logstore.history.forms.names import TABLES
 from logstore.protocol.deletion.trimming import Trimmer
 from logstore.protocol.leading.leadership import shortened
 from logstore.protocol.partitions.lookup import BelowTrimPoint

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from logstore.errors import NotFound
 from logstore.formats.offset_range import OffsetRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
+from logstore.history.forms.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryObjects
 from logstore.reading.brokers.table import TableReader, TableRequest, window_end
