@@ -96,7 +96,7 @@ async def alter_broker(
     await broker.log.publish([CONFIGS_CHANGED])
     # Another client may change them again first: then ours were applied before, or never are.
     await broker.topic_watch.until(
-        lambda: broker.log.broker_configs.get(name, {}) == row.configs, APPLIED_S_MAX
+        lambda: broker.log.rows.broker_configs.get(name, {}) == row.configs, APPLIED_S_MAX
     )
 
 

@@ -99,7 +99,7 @@ async def _change(
         # Another client may change them again first: then ours were applied before, or never are.
         await broker.topic_watch.until(
             lambda: all(
-                broker.log.quotas.get(entity, {}) == values for entity, values in now.items()
+                broker.log.rows.quotas.get(entity, {}) == values for entity, values in now.items()
             ),
             APPLIED_S_MAX,
         )

@@ -252,6 +252,7 @@ class _Fetch:
         if self._call.held is None:
             self._call.held = self
             self._broker.timers.set(self, self._interest.request.max_wait_ms / 1000)
+            self._broker.waiting_fetches.add(self)
         for key, partition in attempt.waited_for:
             self._interest.watch(key, partition)
 
@@ -283,6 +284,7 @@ class _Fetch:
 
     def _stop_waiting(self) -> None:
         self._broker.timers.unset(self)
+        self._broker.waiting_fetches.discard(self)
         self._interest.end_wait()
         self._call.held = None
 

@@ -8,6 +8,7 @@ from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.http.console import Console
 from broker.http.decisions.health import ServingStatus, why_not_healthy, why_not_ready
+from broker.http.hosts import HOSTS, parse_hosts
 from broker.http.loop_lag import LoopLag
 from broker.http.observe import Observer
 from broker.http.observed import Observed, serving_status, state_of
@@ -34,10 +35,19 @@ class HttpApp:
         observer = Observer(version, settings, self._loop_lag.lateness, compaction)
         scrape = Scrape(loop, lambda: observer.read(self._watched))
         console = Console(loop, version, lambda: self._watched)
-        routes = {"/metrics": scrape.ask, "/healthz": self._healthz, "/readyz": self._readyz}
-        self._server = HttpServer(loop, {**routes, **console.routes()}, console.families())
+        probes = {"/healthz": self._healthz, "/readyz": self._readyz}
+        self._names = parse_hosts(settings.text(HOSTS))
+        self._server = HttpServer(
+            loop,
+            {"/metrics": scrape.ask, **probes, **console.routes()},
+            console.families(),
+            probes=probes,
+            names=self._names,
+        )
 
     async def open(self, listener: Listener) -> None:
+        """Serve at the listener, also under its host if that is a name."""
+        self._server.names = self._names | {listener.host.lower()}
         await self._server.listen(listener.socket)
         self._loop_lag.start()
         logger.info("metrics and health are served: address=%s", listener)

@@ -1,21 +1,22 @@
 """A small HTTP server for a few pages: GET only, one request per connection, everything bounded.
 
 Plain calls on the event loop, like the Kafka side; a page may be answered later. Whatever a client
-does, its connection is gone after `WHOLE_S`.
+does, its connection is gone after `WHOLE_S`, its place before if others need it (`places.py`).
 """
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import NamedTuple
 
-from broker.http.decisions.request import END, HEAD_BYTES_MAX, BadRequest, path_of
+from broker.http.decisions.request import END, HEAD_BYTES_MAX, BadRequest, parse_head
+from broker.http.hosts import HOSTS, is_own_host
+from broker.http.places import Places
 
-CONNECTIONS_MAX = 32
 HEAD_S = 5.0
 WHOLE_S = 30.0
 BACKLOG = 32
@@ -47,12 +48,22 @@ class HttpServer:
         loop: asyncio.AbstractEventLoop,
         routes: Mapping[str, Route],
         families: Mapping[str, RouteFamily] = MappingProxyType({}),
+        *,
+        probes: Collection[str] = (),
+        names: Collection[str] = (),
     ) -> None:
-        """`routes` are whole paths; `families` begin with one, up to and with its last slash."""
+        """`routes` are whole paths; `families` begin with one, up to and with its last slash.
+
+        `probes` are routes that answer at once, under every name, however many others are asked
+        for; `names` are those that a `Host` header may have.
+        """
         self.loop = loop
         self.routes = routes
         self.families = families
+        self.probes = frozenset(probes)
+        self.names = names
         self.connections: set[HttpConnection] = set()
+        self.places: Places[HttpConnection] = Places()
         self._server: asyncio.Server | None = None
 
     async def listen(self, bound: socket.socket) -> None:
@@ -90,14 +101,16 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if len(self._server.connections) >= CONNECTIONS_MAX:
-            transport.abort()
-            return
+        peer = transport.get_extra_info("peername")
+        leaves = self._server.places.enter(self, peer[0] if isinstance(peer, tuple) else "")
+        if leaves is not None:
+            leaves.abort()
         self._server.connections.add(self)
         self._timer = self._server.loop.call_later(HEAD_S, self._ask_too_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
+        self._server.places.leave(self)
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -124,8 +137,16 @@ class HttpConnection(asyncio.Protocol):
     # Answering
 
     def _serve(self, head: bytes) -> None:
+        server = self._server
         try:
-            self._server.route_of(path_of(head))(self._answer)
+            path, host = parse_head(head)
+            route = server.route_of(path)
+            if path not in server.probes:
+                if host is not None and not is_own_host(host, server.names):
+                    raise BadRequest(421, f"not a name of this broker; give {HOSTS} those it has")
+                if why := server.places.ask(self):
+                    raise BadRequest(503, why)
+            route(self._answer)
         except BadRequest as error:
             self._answer(_trouble(error.status, str(error)))
         except Exception:  # logged, and ends one connection

@@ -34,6 +34,16 @@ def plain_address(host: str) -> str:
     return str(mapped or address)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether an address, or `localhost`, is reached from this machine alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(plain_address(host)).is_loopback
+    except ValueError:
+        return False
+
+
 def _invalid(text: str, why: str) -> InvalidConfig:
     return InvalidConfig(
         f"invalid value {text!r} for configuration {OVERRIDES}: {why}; give {FORM}"

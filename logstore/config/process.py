@@ -13,6 +13,7 @@ BY_STORE = ""
 NOT_SET = ""
 """No default."""
 
+
 _QUOTA_WINDOWS = {
     "quota.window": "bytes, time and connections",
     "controller.quota.window": "changes of topics",
@@ -370,6 +371,15 @@ PROCESS_SETTINGS = (
         "the limit new members and offsets of new partitions are refused; existing members and "
         "offsets may use a quarter more.",
         at_least=_MiB,
+    ),
+    Setting(
+        name="logstore.http.hosts",
+        kind=SettingKind.STRING,
+        default=NOT_SET,
+        documentation="Names, with commas between, by which clients may ask for metrics and the "
+        "console. Addresses, localhost and the host of --http always count, and the two probes "
+        "need none. Any other name is refused: a page of another site could read them through a "
+        "browser by pointing its own name here.",
     ),
     Setting(
         name="logstore.metrics.names.max",

@@ -26,14 +26,13 @@ from logstore.epoch.leadership_transitions import LeadershipTransitions, committ
 from logstore.epoch.live_brokers import LiveBrokers
 from logstore.epoch.log_settings import LogSettings
 from logstore.epoch.membership import Heartbeats, Membership
+from logstore.epoch.shared_rows import SharedRows
 from logstore.epoch.topic_changes import TopicChanges
 from logstore.epoch.watch import Watch
 from logstore.epoch.writer import ChainWriter
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
-from logstore.formats.config_row import BrokerConfigs
 from logstore.formats.feed_row import FeedChange
-from logstore.formats.quota_row import Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.chain.flush import FlushSettings
 from logstore.protocol.leading.start import BrokerInfo, Started, begin, finish
@@ -60,12 +59,6 @@ PRODUCER_ID_SHIFT = 32
 
 
 class Log:
-    broker_configs: BrokerConfigs
-    """Settings of brokers that were changed while they ran, as last read."""
-    quotas: Quotas
-    """Of clients, as last read."""
-    _on_rows: Callable[[], None] | None = None
-
     def __init__(
         self,
         opened: OpenLog,
@@ -80,6 +73,7 @@ class Log:
         cluster_id = self.cluster_id = opened.identity.cluster_id
         self.epoch = started.opened.epoch
         self.me, self.url = me, opened.location.url  # which never has credentials
+        self.rows = SharedRows()
         self._tasks = tasks
         self._producer_count = 0
         events = self._events = Events()
@@ -155,7 +149,7 @@ class Log:
         log = Log(opened, me, started, heartbeats, settings, tasks)
         update = started.update
         log.writer.follow_level(update.format_level, me.level_max)
-        log.quotas, log.broker_configs = update.quotas or {}, update.configs or {}
+        log.rows.take(update)
         changes = log._catalog.apply(update)
         await runner.run(sliced(log._leading.lead_recovered(started.recovered)))
         log._follow_up(changes)
@@ -233,11 +227,6 @@ class Log:
         """Call back whenever a topic came, went, or has other rows or leaders here."""
         self._events.topics.listen(callback)
 
-    def watch_configs(self, callback: Callable[[], None]) -> None:
-        """Call back now, and whenever `quotas` or `broker_configs` have changed."""
-        self._on_rows = callback
-        callback()
-
     def look_again(self) -> None:
         """Read the change feed now instead of at its next turn."""
         self._watch.look_again()
@@ -265,11 +254,7 @@ class Log:
         rows = update.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours
-        known = (self.quotas, self.broker_configs)
-        self.quotas = known[0] if update.quotas is None else update.quotas
-        self.broker_configs = known[1] if update.configs is None else update.configs
-        if self._on_rows is not None and (self.quotas, self.broker_configs) != known:
-            self._on_rows()
+        self.rows.take(update)
         self._follow_up(self._catalog.apply(update))
 
     def _follow_up(self, changes: LeadershipChanges) -> None:

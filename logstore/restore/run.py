@@ -5,7 +5,8 @@
     checkpoint   at every seal
     tables       up to where they hold each partition
     records      of topics whose stored records do not say what their row will say
-    rows         chains, partitions, tables, topics; the cluster row last: no broker starts before
+    rows         chains, partitions, tables, topics, ACLs; the cluster row last: no broker starts
+                 before
 
 If it dies at any point it can be run again; rows already written equal those it would write.
 
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.acl_row import ACL, AclRow
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.chain_state import ChainState
@@ -42,6 +44,7 @@ from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.history.forms.names import log_prefix
 from logstore.history.forms.snapshot import Snapshot
 from logstore.ports.registry import Comparison, Row, RowAbsent
+from logstore.protocol.access.acls import newest_acls
 from logstore.protocol.chain.identity import read_identity
 from logstore.protocol.chain.put import create_settled
 from logstore.protocol.chain.seal import seal_at_end
@@ -240,7 +243,7 @@ async def _restore(
         holes_deleted=holes_deleted,
         known_level=await runner.run(_read_known_level()),
     )
-    done.left_out = planned.left_out
+    planned.acls, done.left_out = await runner.run(newest_acls()), planned.left_out
     done.lost_topics = {
         name: topic.partitions
         for name, topic in planned.topics.items()
@@ -287,6 +290,7 @@ def _read_rows(cluster_id: bytes) -> Steps[RegistryRows]:
         for sk, row in (yield QueryRows(pk)):
             rows.partitions[topic_partition_of(sk)] = PartitionRow.of(row)
     rows.tables = yield from read_table_rows()
+    rows.acls = {sk: AclRow.of(row) for sk, row in (yield QueryRows(ACL))}
     return rows
 
 
@@ -443,12 +447,15 @@ def _changes(planned: RegistryRows, old: RegistryRows) -> list[_Change]:
     for name, topic in planned.topics.items():
         then = old.topics.get(name)
         changes.append(_Change((TOPIC, name), topic.row(), _row(then), "topic_id"))
+    for shard, acls in planned.acls.items():
+        known_acls = old.acls.get(shard)
+        changes.append(_Change((ACL, shard), acls.row(), _row(known_acls), "version"))
     place, was = (CLUSTER, CLUSTER), old.cluster
     return [*changes, _Change(place, planned.cluster.row(), _row(was), "next_epoch")]
 
 
 def _row(
-    value: ChainRow | PartitionRow | TableRow | TopicRow | ClusterRow | None,
+    value: AclRow | ChainRow | PartitionRow | TableRow | TopicRow | ClusterRow | None,
 ) -> Row | None:
     return None if value is None else value.row()
 

@@ -6,6 +6,7 @@ Only what a few pages need. Deliberately missing: bodies, queries, a second requ
 """
 
 import re
+from typing import NamedTuple
 
 from logstore.errors import Invalid
 
@@ -25,8 +26,14 @@ class BadRequest(Invalid):
         self.status = status
 
 
-def path_of(head: bytes) -> str:
-    """The path that a request asks for, from its bytes up to the empty line.
+class HttpHead(NamedTuple):
+    path: str
+    host: str | None
+    """Its `Host` header; HTTP/1.0 may have none, and browsers always have one."""
+
+
+def parse_head(head: bytes) -> HttpHead:
+    """Returns what a request asks for, from its bytes up to the empty line.
 
     Raises `BadRequest`: 400 for bytes that are not HTTP/1, 405 for every method but GET.
     """
@@ -35,18 +42,19 @@ def path_of(head: bytes) -> str:
     if match is None:
         raise BadRequest(400, "not a request of HTTP/1")
     method, target, minor = match.groups()
-    names = _names(headers)
+    hosts = _hosts(headers)
     if method != b"GET":
         raise BadRequest(405, "only GET is served here")
-    if minor == b"1" and names.count(b"host") != 1:
+    if len(hosts) > 1 or (minor == b"1" and not hosts):
         raise BadRequest(400, "one Host header is needed")
-    return target.decode("ascii")
+    return HttpHead(target.decode("ascii"), hosts[0].decode("latin-1") if hosts else None)
 
 
-def _names(headers: list[bytes]) -> list[bytes]:
+def _hosts(headers: list[bytes]) -> list[bytes]:
+    """Returns the values of all Host headers; every header is checked."""
     if len(headers) > HEADERS_MAX:
         raise BadRequest(431, "too many headers")
-    names = []
+    hosts = []
     for header in headers:
         match = _HEADER.fullmatch(header)
         if match is None:
@@ -54,5 +62,6 @@ def _names(headers: list[bytes]) -> list[bytes]:
         name, value = match[1].lower(), match[2]
         if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
             raise BadRequest(400, "a request body is not accepted")
-        names.append(name)
-    return names
+        if name == b"host":
+            hosts.append(value)
+    return hosts

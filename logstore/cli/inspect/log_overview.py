@@ -14,6 +14,7 @@ from logstore.cli.inspect.chain_view import ChainLine, chain_line, parsed_key
 from logstore.cli.inspect.registry_view import query_all
 from logstore.cli.output import progress
 from logstore.errors import LogstoreError
+from logstore.formats.acl_record import ACL_RECORDS
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.chain_state import EpochKey
@@ -39,7 +40,7 @@ from logstore.protocol.rows.metadata import read_partition_rows, read_topics
 from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 
-FOLDERS = (CLUSTER_KEY, LEVELS, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
+FOLDERS = (CLUSTER_KEY, LEVELS, CHAINS, CHECKPOINTS, TOPICS, ACL_RECORDS, "staging/", f"{TABLES}/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logstore.errors import Corrupt
+from logstore.formats.acl_row import ACL, AclRow
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
@@ -25,7 +26,6 @@ OTHERS = (
     "probe",
     "trim",
     "user",
-    "acl",
     "format",
 )
 """Kinds of row that this version shows and does not know how to decode."""
@@ -43,6 +43,7 @@ _KNOWN = {
     COMPACTION: CompactionRow.of,
     CONFIG: ConfigRow.of,
     QUOTA: QuotaRow.of,
+    ACL: AclRow.of,
 }
 
 

@@ -1,4 +1,4 @@
-"""Topics, partitions, quotas and brokers' settings, read as a whole or by the change feed.
+"""Topics, partitions, quotas, brokers' settings and ACLs, read as a whole or by the change feed.
 
 Topics are read before partitions, since a creation writes them the other way round: a topic that is
 seen has its partitions. Concurrent changes are in the feed, from the version read before. The
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logstore.errors import LogstoreError
+from logstore.formats.acl_row import ACLS_CHANGED
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.config_row import CONFIGS_CHANGED, BrokerConfigs
 from logstore.formats.feed_row import FeedChange
@@ -18,6 +19,7 @@ from logstore.formats.quota_row import QUOTAS_CHANGED, Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import Row
+from logstore.protocol.rows.acls import AclShards, read_acls
 from logstore.protocol.rows.broker_configs import read_broker_configs
 from logstore.protocol.rows.changes import read_feed
 from logstore.protocol.rows.metadata import SLICE_ROWS, read_partition_row, read_partition_rows
@@ -46,6 +48,8 @@ class RegistryUpdate:
     """All of them; None: they were not read."""
     configs: BrokerConfigs | None = None
     """The same."""
+    acls: AclShards | None = None
+    """The same."""
     format_level: int | None = None
     """The finalized one; None: it was not read."""
 
@@ -56,6 +60,7 @@ def read_everything() -> Steps[RegistryUpdate]:
     topics = yield from sliced(_live_topics((yield QueryRows(TOPIC))))
     partitions = yield from read_partition_rows()
     quotas, configs = (yield from read_quotas()), (yield from read_broker_configs())
+    acls = yield from read_acls()
     return RegistryUpdate(
         feed.version,
         topics,
@@ -63,6 +68,7 @@ def read_everything() -> Steps[RegistryUpdate]:
         is_everything=True,
         quotas=quotas,
         configs=configs,
+        acls=acls,
         format_level=level,
     )
 
@@ -98,8 +104,9 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
     wanted: dict[TopicPartition, None] = {}
     quotas = (yield from read_quotas()) if QUOTAS_CHANGED in changes else None
     configs = (yield from read_broker_configs()) if CONFIGS_CHANGED in changes else None
+    acls = (yield from read_acls()) if ACLS_CHANGED in changes else None
     for change in changes:
-        if change in (QUOTAS_CHANGED, CONFIGS_CHANGED):
+        if change in (QUOTAS_CHANGED, CONFIGS_CHANGED, ACLS_CHANGED):
             continue
         if change.partition >= 0:
             wanted[TopicPartition(change.topic_id, change.partition)] = None
@@ -123,7 +130,7 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
         if isinstance(outcome, LogstoreError):
             raise outcome
         partitions[key] = outcome
-    return RegistryUpdate(version, topics, partitions, quotas=quotas, configs=configs)
+    return RegistryUpdate(version, topics, partitions, quotas=quotas, configs=configs, acls=acls)
 
 
 def _live(topic: TopicRow) -> TopicRow | None:

@@ -6,7 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from broker.http.server import CONNECTIONS_MAX, Answer, HttpPage, HttpServer
+from broker.http.places import ASKERS_MAX, NEWCOMERS_MAX
+from broker.http.server import Answer, HttpPage, HttpServer
 from broker.network.listeners import Listener, bind, parse_address
 from tests.broker.http.pages import ask
 from tests.broker.running import DEADLINE_S, Running
@@ -24,8 +25,10 @@ def server(running: Running) -> Iterator[HttpServer]:
         "/page": lambda answer: answer(HttpPage(200, b"text\n")),
         "/later": LATER.append,
         "/breaks": breaks,
+        "/healthz": lambda answer: answer(HttpPage(200, b"healthy\n")),
     }
-    made = running.do(lambda: HttpServer(running.broker.loop, routes))
+    loop = running.broker.loop
+    made = running.do(lambda: HttpServer(loop, routes, probes={"/healthz"}, names={"log.example"}))
     yield made
     running.do(made.close)
     LATER.clear()
@@ -118,15 +121,62 @@ def test_a_late_answer_to_who_has_left_is_dropped(
     assert ask(listener.port, "/page").status == 200
 
 
-def test_too_many_connections_are_closed_and_the_others_go_on(
+def test_probes_are_answered_while_strangers_hold_slow_connections(
     running: Running, server: HttpServer, listener: Listener
 ) -> None:
-    held = [open_to(listener) for _ in range(CONNECTIONS_MAX)]
-    running.wait_until(lambda: len(server.connections) == CONNECTIONS_MAX)
-    with closing(open_to(listener)) as sock, pytest.raises(ConnectionResetError):
-        assert all_of(sock) == b""
-        raise ConnectionResetError  # an end is as good as a reset
-    held[0].sendall(b"GET /page HTTP/1.0\r\n\r\n")
-    assert all_of(held[0]).startswith(b"HTTP/1.1 200 ")
+    held = [open_to(listener) for _ in range(NEWCOMERS_MAX)]
+    running.wait_until(lambda: len(server.connections) == NEWCOMERS_MAX)
+    assert [ask(listener.port, "/healthz").status for _ in range(23)] == [200] * 23
+    held[-1].sendall(b"GET /page HTTP/1.0\r\n\r\n")
+    assert all_of(held[-1]).startswith(b"HTTP/1.1 200 ")
     for sock in held:
         sock.close()
+
+
+def test_probes_are_answered_while_all_pages_are_waited_for(
+    running: Running, listener: Listener
+) -> None:
+    held = [open_to(listener) for _ in range(ASKERS_MAX)]
+    for sock in held:
+        sock.sendall(b"GET /later HTTP/1.0\r\n\r\n")
+    running.wait_until(lambda: len(LATER) == ASKERS_MAX)
+    assert ask(listener.port, "/page").status == 503
+    assert ask(listener.port, "/healthz").status == 200
+    running.do(lambda: LATER[0](HttpPage(200, b"text")))
+    assert all_of(held[0]).startswith(b"HTTP/1.1 200 ")
+    assert ask(listener.port, "/page").status == 200
+    for sock in held:
+        sock.close()
+
+
+def test_the_longest_silent_connection_leaves_for_a_new_one(
+    running: Running, server: HttpServer, listener: Listener
+) -> None:
+    held = [open_to(listener) for _ in range(NEWCOMERS_MAX + 1)]
+    with pytest.raises(ConnectionResetError):
+        assert all_of(held[0]) == b""
+        raise ConnectionResetError  # an end is as good as a reset
+    running.wait_until(lambda: len(server.connections) == NEWCOMERS_MAX)
+    for sock in held:
+        sock.close()
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:9644", "[::1]", "localhost:1", "LOG.example.", "10.1.2.3"]
+)
+def test_a_page_is_read_by_an_address_or_a_given_name(listener: Listener, host: str) -> None:
+    assert ask_as(listener, host, b"/page").startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::1", "a@::1"])
+def test_a_name_that_was_not_given_reads_nothing(listener: Listener, host: str) -> None:
+    answer = ask_as(listener, host, b"/page")
+    assert answer.startswith(b"HTTP/1.1 421 ")
+    assert b"logstore.http.hosts" in answer
+    assert ask_as(listener, host, b"/healthz").startswith(b"HTTP/1.1 200 ")
+
+
+def ask_as(listener: Listener, host: str, path: bytes) -> bytes:
+    with closing(open_to(listener)) as sock:
+        sock.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: " + host.encode() + b"\r\n\r\n")
+        return all_of(sock)

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.http.decisions.request import HEADERS_MAX, BadRequest, path_of
+from broker.http.decisions.request import HEADERS_MAX, BadRequest, parse_head
 
 
 def test_the_path_is_what_is_asked_for() -> None:
-    assert path_of(b"GET /metrics HTTP/1.1\r\nHost: here:1\r\nAccept: */*") == "/metrics"
-    assert path_of(b"GET /healthz HTTP/1.0") == "/healthz"
-    assert path_of(b"GET /a HTTP/1.1\r\nhost:x\r\nContent-Length: 0") == "/a"
+    assert parse_head(b"GET /metrics HTTP/1.1\r\nHost: here:1\r\nAccept: */*").path == "/metrics"
+    assert parse_head(b"GET /healthz HTTP/1.0").path == "/healthz"
+    assert parse_head(b"GET /a HTTP/1.1\r\nhost:x\r\nContent-Length: 0").path == "/a"
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_the_path_is_what_is_asked_for() -> None:
 )
 def test_what_is_not_such_a_request_is_refused(head: bytes, status: int) -> None:
     with pytest.raises(BadRequest) as caught:
-        path_of(head)
+        parse_head(head)
     assert caught.value.status == status
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=100).map(b"GET / HTTP/1.0\r\n".__add__))
 def test_any_bytes_are_a_path_or_refused(head: bytes) -> None:
     try:
-        path = path_of(head)
+        path = parse_head(head).path
     except BadRequest as error:
         assert error.status in (400, 405, 431)
     else:
