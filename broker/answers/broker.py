@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
-from broker.answers.alike_names import AlikeNames
-from broker.answers.fetch_sessions import FetchSessions
+from broker.answers.decisions.alike_names import AlikeNames
+from broker.answers.decisions.fetch_sessions import FetchSessions
+from broker.answers.decisions.topic_rules import TopicRules
 from broker.answers.leader_settling import LeaderSettling
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
 from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
-from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
 from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad

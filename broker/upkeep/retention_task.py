@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS
 from broker.answers.log_starts import NewStart, raise_led
-from broker.answers.shown_cluster import INTERNAL_TOPICS
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic

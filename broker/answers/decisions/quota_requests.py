@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.network.decisions.quota_rules import CLIENT_KINDS, QuotaKind
 from logstore.config.address_overrides import plain_address
 from logstore.formats.quota_row import CLIENT_ID, DEFAULT, IP, USER, QuotaEntity

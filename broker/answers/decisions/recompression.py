@@ -5,8 +5,8 @@ A batch must fit `max.message.bytes` as it came and as it is stored, as in Kafka
 request holds is bounded as well: 2 KB may become a batch of 1 MiB, and a request has many.
 """
 
-from broker.answers.error_codes import Refuse
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.topic_rules import TopicRules
 from logstore.records.batch import BatchHeader
 from logstore.records.crc32c import Buffer
 from logstore.records.lookup import LOOKUP_BYTES_MAX

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.answers.alike_names import AlikeNames
+from broker.answers.decisions.alike_names import AlikeNames
 
 
 def test_names_that_differ_in_dots_and_underscores_are_alike() -> None:

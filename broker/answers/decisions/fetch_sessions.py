@@ -15,7 +15,7 @@ sessions; here partitions are bounded too. A session that outgrows the bound is 
 
 from bisect import bisect_left, insort
 
-from broker.answers.fetch_session import (
+from broker.answers.decisions.fetch_session import (
     EPOCH_MAX,
     FIRST_EPOCH,
     NO_EPOCH,

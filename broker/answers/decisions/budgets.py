@@ -13,7 +13,7 @@ for any other frame that makes no sense.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from logstore.protocol.topics.life import PARTITIONS_MAX
 from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.errors import ErrorCode

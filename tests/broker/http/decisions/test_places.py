@@ -1,6 +1,6 @@
 """Places of connections to the pages: many of one address take none of another's."""
 
-from broker.http.places import (
+from broker.http.decisions.places import (
     ASKERS_MAX,
     ASKERS_OF_ADDRESS_MAX,
     KEPT_FOR_LOOPBACK,

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from broker.answers.repeats import (
+from broker.answers.decisions.repeats import (
     SLICE_TOPICS,
     counted,
     merge_groups,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from logstore.config.broker import BROKER_SETTINGS
 from logstore.config.kinds import SettingKind, unknown_name
 from logstore.config.topics import TOPIC_SETTINGS, check_topic_configs

@@ -6,7 +6,7 @@ has no counterpart: threads, purgatories, disks of brokers. A number for those w
 
 from collections.abc import Iterator, Sequence
 
-from broker.answers.shown_configs import ShownConfig, Source, Synonym
+from broker.answers.decisions.shown_configs import ShownConfig, Source, Synonym
 from logstore.config.kinds import SettingKind
 from logstore.protocol.leading.start import BrokerInfo
 

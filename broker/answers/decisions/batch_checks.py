@@ -5,9 +5,9 @@ What needs state (sequences of idempotent producers) `Leader.append` decides, wh
 `ProduceRequest.validateRecords`).
 """
 
-from broker.answers.error_codes import Refuse
-from broker.answers.record_checks import RECORD_ERRORS_MAX, RecordChecks, RefuseRecords
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.record_checks import RECORD_ERRORS_MAX, RecordChecks, RefuseRecords
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.topic_rules import TopicRules
 from logstore.records.batch import (
     CODEC_BITS,
     CODECS,

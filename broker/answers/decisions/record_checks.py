@@ -18,9 +18,9 @@ at once, where the codec is fast whatever it packs, the rest in the thread.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from broker.answers.error_codes import Refuse
-from broker.answers.recompression import RecompressedBatches
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.recompression import RecompressedBatches
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.topic_rules import TopicRules
 from logstore.errors import Retryable
 from logstore.records.batch import (
     CODEC_BITS,

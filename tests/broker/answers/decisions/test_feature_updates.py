@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.answers.error_codes import Refuse
-from broker.answers.feature_updates import (
+from broker.answers.decisions.feature_updates import (
     FORMAT_LEVEL,
     NAME_SHOWN_MAX,
     Levels,
@@ -13,6 +12,7 @@ from broker.answers.feature_updates import (
     UpgradeType,
     plan_updates,
 )
+from broker.answers.decisions.refuse import Refuse
 from logstore.wire.errors import ErrorCode
 
 UP, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.answers.budgets import (
+from broker.answers.decisions.budgets import (
     BUDGETS,
     ITEMS_MAX,
     UNITS_MAX,
@@ -10,7 +10,7 @@ from broker.answers.budgets import (
     clamp_partitions,
     over_budget,
 )
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.handlers.served_requests import HANDLERS
 from logstore.config.broker import BrokerSettings
 from logstore.protocol.topics.life import PARTITIONS_MAX

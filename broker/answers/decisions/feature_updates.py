@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from logstore.wire.errors import ErrorCode
 
 FORMAT_LEVEL = "logstore.format.level"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.answers.fetch_session import EPOCH_MAX, FetchSession, next_epoch
-from broker.answers.fetch_sessions import EVICTABLE_S, FetchSessions
+from broker.answers.decisions.fetch_session import EPOCH_MAX, FetchSession, next_epoch
+from broker.answers.decisions.fetch_sessions import EVICTABLE_S, FetchSessions
 from logstore.slices import finish
 from logstore.wire.errors import ErrorCode
 from tests.broker.answers.session_world import request_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.answers.item_frames import ItemFrame
+from broker.answers.decisions.item_frames import ItemFrame
 from logstore.wire.framing.apis import APIS, encode_frame
 from logstore.wire.messages.describe_configs import (
     DescribeConfigsResourceResult,

@@ -4,15 +4,15 @@ import random
 
 import pytest
 
-from broker.answers.error_codes import Refuse
-from broker.answers.record_checks import (
+from broker.answers.decisions.record_checks import (
     AT_ONCE_BYTES_MAX,
     PLAIN_BYTES_MAX,
     PlainChecks,
     RecordChecks,
     RefuseRecords,
 )
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.topic_rules import TopicRules
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Retryable
 from logstore.records.batch import CorruptBatch

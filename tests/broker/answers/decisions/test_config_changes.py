@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.answers.config_changes import apply_changes, check_changes
+from broker.answers.decisions.config_changes import apply_changes, check_changes
 from broker.answers.error_codes import code_of
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import LogstoreError
