@@ -18,7 +18,7 @@ from logstore.wire.messages.delete_groups import DeleteGroupsRequest
 from logstore.wire.messages.list_groups import ListGroupsRequest
 from logstore.wire.primitives import ZERO_UUID
 from tests.internals.recording import Transcript
-from tests.internals.waiting import until
+from tests.logstore.waits import until
 from tests.logstore.written import WrittenLog
 from tools.full_wire import APIS
 

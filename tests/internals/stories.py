@@ -14,8 +14,8 @@ from tests.internals.controller_story import controller
 from tests.internals.group_story import groups
 from tests.internals.recording import Transcript
 from tests.internals.request_story import requests
-from tests.internals.waiting import until
 from tests.logstore.raised import raised_to
+from tests.logstore.waits import until
 from tests.logstore.written import WrittenLog
 
 GRACE_MS = 60_000

@@ -18,7 +18,7 @@ from logstore.restore.decisions.topics import RESTORED, ChainTopic, plan_topics
 from logstore.testing.audit import audit
 from logstore.testing.scripted import stop_before
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.restore.test_restore import (
     all_rows,
     check_everything_is_there,
@@ -65,150 +65,130 @@ def forget(written: WrittenLog, topic_id: bytes) -> None:
         del written.records[key]
 
 
-def test_a_lost_registry_gets_its_topics_back_and_not_the_deleted_ones() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        await lives(written)
-        cluster, names = cluster_id(written), names_of(written)
-        before = {n: row for n, row in topic_rows(written).items() if row.status is LIVE}
-        put_back(written, MemoryRows())
-        done = await rebuild(written, cluster)
-        assert done.lost_topics == {}
-        assert topic_rows(written) == before
-        assert set(before) == {"orders", "notes", "empty"}
-        assert before["orders"].partitions == 4
-        assert before["orders"].configs == {"retention.ms": "1000", "a": "b"}
-        assert before["orders"].replicas == 3
-        await check_everything_is_there(written, names)
-        async with written.life() as log:
-            assert set(log.topics) == {"orders", "notes", "empty"}
-            await write(written, log, "orders", 2, 1)
-
-    run(scenario())
+async def test_a_lost_registry_gets_its_topics_back_and_not_the_deleted_ones() -> None:
+    written = WrittenLog(checkpoint_segments=3)
+    await lives(written)
+    cluster, names = cluster_id(written), names_of(written)
+    before = {n: row for n, row in topic_rows(written).items() if row.status is LIVE}
+    put_back(written, MemoryRows())
+    done = await rebuild(written, cluster)
+    assert done.lost_topics == {}
+    assert topic_rows(written) == before
+    assert set(before) == {"orders", "notes", "empty"}
+    assert before["orders"].partitions == 4
+    assert before["orders"].configs == {"retention.ms": "1000", "a": "b"}
+    assert before["orders"].replicas == 3
+    await check_everything_is_there(written, names)
+    async with written.life() as log:
+        assert set(log.topics) == {"orders", "notes", "empty"}
+        await write(written, log, "orders", 2, 1)
 
 
-def test_an_old_copy_of_the_registry_is_brought_up_to_the_records() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life() as log:
-            for name in ("orders", "notes", "gone"):
-                await log.create_topic(name, 1, {"a": name})
-                await write(written, log, name, 0, 2)
-            copy = copy_of(written.rows)
-            await log.create_partitions("orders", 3)
-            for name in ("notes", "gone"):
-                forget(written, log.topics[name].topic_id)
-                await log.delete_topic(name)
-            await log.create_topic("notes", 2, {})
-            await write(written, log, "notes", 0, 5)
-        cluster, names, before = cluster_id(written), names_of(written), topic_rows(written)
-        put_back(written, copy)
-        await rebuild(written, cluster)
-        after = topic_rows(written)
-        assert {n: after[n] for n in ("orders", "notes")} == {
-            n: before[n] for n in ("orders", "notes")
-        }
-        assert after["gone"].status is DELETING
-        await check_everything_is_there(written, names)
-        async with written.life() as log:
-            assert set(log.topics) == {"orders", "notes"}
-        assert topic_rows(written)["gone"] == before["gone"]
-        live = {before[n].topic_id.hex() for n in ("orders", "notes")}
-        rows = [sk for pk, sk in all_rows(written.rows) if pk.startswith("partition")]
-        assert {sk.partition("/")[0] for sk in rows} == live
-
-    run(scenario())
+async def test_an_old_copy_of_the_registry_is_brought_up_to_the_records() -> None:
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life() as log:
+        for name in ("orders", "notes", "gone"):
+            await log.create_topic(name, 1, {"a": name})
+            await write(written, log, name, 0, 2)
+        copy = copy_of(written.rows)
+        await log.create_partitions("orders", 3)
+        for name in ("notes", "gone"):
+            forget(written, log.topics[name].topic_id)
+            await log.delete_topic(name)
+        await log.create_topic("notes", 2, {})
+        await write(written, log, "notes", 0, 5)
+    cluster, names, before = cluster_id(written), names_of(written), topic_rows(written)
+    put_back(written, copy)
+    await rebuild(written, cluster)
+    after = topic_rows(written)
+    assert {n: after[n] for n in ("orders", "notes")} == {n: before[n] for n in ("orders", "notes")}
+    assert after["gone"].status is DELETING
+    await check_everything_is_there(written, names)
+    async with written.life() as log:
+        assert set(log.topics) == {"orders", "notes"}
+    assert topic_rows(written)["gone"] == before["gone"]
+    live = {before[n].topic_id.hex() for n in ("orders", "notes")}
+    rows = [sk for pk, sk in all_rows(written.rows) if pk.startswith("partition")]
+    assert {sk.partition("/")[0] for sk in rows} == live
 
 
-def test_rows_of_partitions_whose_topic_is_deleted_go() -> None:
+async def test_rows_of_partitions_whose_topic_is_deleted_go() -> None:
     """Half a copy of the registry has them, and not the row of their topic."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life() as log:
-            for name in ("orders", "gone"):
-                await log.create_topic(name, 1, {})
-                await write(written, log, name, 0, 2)
-            copy, gone = copy_of(written.rows), log.topics["gone"].topic_id
-            forget(written, gone)
-            await log.delete_topic("gone")
-        cluster, names = cluster_id(written), names_of(written)
-        at_once(copy.delete_if(TOPIC, "gone", [], "lost"))
-        put_back(written, copy)
-        done = await rebuild(written, cluster)
-        sk = partition_sk(gone, 0)
-        assert done.removed == [f"{partition_pk(gone, 0)}/{sk}"]
-        assert sk not in [sk for _, sk in all_rows(written.rows)]
-        assert (await rebuild(written, cluster)).removed == []
-        await check_everything_is_there(written, names)
-
-    run(scenario())
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life() as log:
+        for name in ("orders", "gone"):
+            await log.create_topic(name, 1, {})
+            await write(written, log, name, 0, 2)
+        copy, gone = copy_of(written.rows), log.topics["gone"].topic_id
+        forget(written, gone)
+        await log.delete_topic("gone")
+    cluster, names = cluster_id(written), names_of(written)
+    at_once(copy.delete_if(TOPIC, "gone", [], "lost"))
+    put_back(written, copy)
+    done = await rebuild(written, cluster)
+    sk = partition_sk(gone, 0)
+    assert done.removed == [f"{partition_pk(gone, 0)}/{sk}"]
+    assert sk not in [sk for _, sk in all_rows(written.rows)]
+    assert (await rebuild(written, cluster)).removed == []
+    await check_everything_is_there(written, names)
 
 
-def test_a_topic_that_no_chain_has_led_comes_back_empty() -> None:
+async def test_a_topic_that_no_chain_has_led_comes_back_empty() -> None:
     """Its creation was answered, or died on its way: both look alike."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            await log.create_topic("orders", 1, {})
-            await write(written, log, "orders", 0, 1)
-            steps = create_topic("young", [PartitionRow.new(1, log.epoch)] * 2, {"a": "b"})
-            await written.runner.run(steps)
-            before = topic_rows(written)
-            steps = create_topic("half", [PartitionRow.new(1, log.epoch)], {})
-            await stop_before(written.runner, steps, PutRow)
-        cluster, names = cluster_id(written), names_of(written)
-        put_back(written, MemoryRows())
-        await rebuild(written, cluster)
-        after = topic_rows(written)
-        assert set(after) == {"orders", "young", "half"}
-        assert {name: after[name] for name in before} == before
-        await check_everything_is_there(written, names)
-        async with written.life() as log:
-            assert set(log.topics) == set(after)
-            await written.write(log, log.topics["young"].leaders[1], [EPOCH_MS])
-        assert not audit(written.objects, written.rows).violations
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        await log.create_topic("orders", 1, {})
+        await write(written, log, "orders", 0, 1)
+        steps = create_topic("young", [PartitionRow.new(1, log.epoch)] * 2, {"a": "b"})
+        await written.runner.run(steps)
+        before = topic_rows(written)
+        steps = create_topic("half", [PartitionRow.new(1, log.epoch)], {})
+        await stop_before(written.runner, steps, PutRow)
+    cluster, names = cluster_id(written), names_of(written)
+    put_back(written, MemoryRows())
+    await rebuild(written, cluster)
+    after = topic_rows(written)
+    assert set(after) == {"orders", "young", "half"}
+    assert {name: after[name] for name in before} == before
+    await check_everything_is_there(written, names)
+    async with written.life() as log:
+        assert set(log.topics) == set(after)
+        await written.write(log, log.topics["young"].leaders[1], [EPOCH_MS])
+    assert not audit(written.objects, written.rows).violations
 
 
-def test_a_change_that_was_recorded_and_never_made_is_made() -> None:
+async def test_a_change_that_was_recorded_and_never_made_is_made() -> None:
     """The client that asked for it got no answer."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            topic = await log.create_topic("orders", 1, {})
-            await write(written, log, "orders", 0, 1)
-            row = {1: PartitionRow.new(1, log.epoch)}
-            steps = create_partitions("orders", topic.topic_id, row)
-            await stop_before(written.runner, steps, UpdateRow)
-        cluster, names = cluster_id(written), names_of(written)
-        put_back(written, MemoryRows())
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        topic = await log.create_topic("orders", 1, {})
+        await write(written, log, "orders", 0, 1)
+        row = {1: PartitionRow.new(1, log.epoch)}
+        steps = create_partitions("orders", topic.topic_id, row)
+        await stop_before(written.runner, steps, UpdateRow)
+    cluster, names = cluster_id(written), names_of(written)
+    put_back(written, MemoryRows())
+    await rebuild(written, cluster)
+    assert topic_rows(written)["orders"].partitions == 2
+    await check_everything_is_there(written, names)
+    async with written.life() as log:
+        await written.write(log, log.topics["orders"].leaders[1], [EPOCH_MS])
+    assert not audit(written.objects, written.rows).violations
+
+
+async def test_a_record_that_cannot_be_read_stops_it_before_anything_is_written() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+    cluster = cluster_id(written)
+    put_back(written, MemoryRows())
+    await MemoryStore(written.objects).create(record_key(topic.topic_id, 2), [b"{"])
+    with pytest.raises(Corrupt, match=record_key(topic.topic_id, 2)):
         await rebuild(written, cluster)
-        assert topic_rows(written)["orders"].partitions == 2
-        await check_everything_is_there(written, names)
-        async with written.life() as log:
-            await written.write(log, log.topics["orders"].leaders[1], [EPOCH_MS])
-        assert not audit(written.objects, written.rows).violations
-
-    run(scenario())
-
-
-def test_a_record_that_cannot_be_read_stops_it_before_anything_is_written() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-        cluster = cluster_id(written)
-        put_back(written, MemoryRows())
-        await MemoryStore(written.objects).create(record_key(topic.topic_id, 2), [b"{"])
-        with pytest.raises(Corrupt, match=record_key(topic.topic_id, 2)):
-            await rebuild(written, cluster)
-        assert all_rows(written.rows) == {}
-
-    run(scenario())
+    assert all_rows(written.rows) == {}
 
 
 # What is decided, by rows, records and take entries
