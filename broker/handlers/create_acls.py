@@ -6,9 +6,10 @@ When the answer leaves, this broker goes by the new ones; the others do within a
 from broker.answers.acl_changes import added, audit_acls, change_shards
 from broker.answers.acl_requests import check_asked, check_known, parse_acl, shown
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from broker.requests.refusals import errors_in

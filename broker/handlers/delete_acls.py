@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from broker.answers.acl_changes import audit_acls, change_shards, removed
 from broker.answers.acl_requests import check_asked, check_known, parse_filter, shown
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from broker.requests.refusals import errors_in

@@ -5,7 +5,7 @@ There are no controllers with addresses of their own (version 1, KIP-919).
 """
 
 from broker.answers.broker import Broker
-from broker.answers.shown_cluster import show_brokers
+from broker.answers.decisions.shown_cluster import show_brokers
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_cluster import (

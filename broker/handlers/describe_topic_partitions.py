@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 
 from broker.answers.broker import Broker
-from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS, show_replicas
 from broker.network.authorizer import TOPIC_OPERATIONS, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic

@@ -18,6 +18,7 @@ from functools import partial
 
 from broker.answers.broker import Broker
 from broker.answers.creation import auto_create, check_new_name
+from broker.answers.decisions.shown_cluster import show_brokers
 from broker.answers.error_codes import code_of
 from broker.answers.metadata_bytes import (
     NOT_ASKED,
@@ -26,7 +27,6 @@ from broker.answers.metadata_bytes import (
     frame_with_topics,
 )
 from broker.answers.mutation_quota import may_change_cluster
-from broker.answers.shown_cluster import show_brokers
 from broker.network.authorizer import (
     CLUSTER,
     TOPIC_OPERATIONS,

@@ -5,15 +5,15 @@ from dataclasses import fields
 from typing import TypeVar
 
 from broker.groups.coordinator import RebalanceReason
-from broker.http import catalogue as m
-from broker.http.health import ServingStatus, State, why_not_ready
-from broker.http.label_names import OTHER, ShownNames
+from broker.http.decisions import catalogue as m
+from broker.http.decisions.health import ServingStatus, State, why_not_ready
+from broker.http.decisions.label_names import OTHER, ShownNames
+from broker.http.decisions.table_waits import TableWaits
 from broker.http.observe_groups import GroupReading
 from broker.http.observed import AT_ONCE, Observed, serving_status
 from broker.http.reading import Reading
-from broker.http.table_waits import TableWaits
 from broker.network.clients import Clients
-from broker.network.quota_rules import QuotaKind
+from broker.network.decisions.quota_rules import QuotaKind
 from broker.upkeep.compaction_counts import CompactionCounts
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
