@@ -182,6 +182,26 @@ class BrokerSettings:
     def flag(self, name: str) -> bool:
         return BROKER_SETTINGS[name].parse(self.text(name)) is True
 
+    def of_listener(self, listener: str) -> "ListenerSettings":
+        return ListenerSettings(self, listener)
+
+
+class ListenerSettings:
+    """Settings as they are for one listener: its own values over those of all listeners."""
+
+    def __init__(self, settings: BrokerSettings, listener: str) -> None:
+        self._settings = settings
+        self.listener = listener
+
+    def text(self, name: str) -> str:
+        return self._settings.text(name)
+
+    def number(self, name: str) -> int:
+        return self._settings.number(name)
+
+    def flag(self, name: str) -> bool:
+        return self._settings.flag(name)
+
 
 def _taken(
     changed: Mapping[str, str], known: Mapping[str, str], errors: dict[str, InvalidConfig]
