@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from logstore.errors import Unavailable as Unavailable
     from logstore.front import LogView as LogView
     from logstore.front import open_view as open
-    from logstore.reading.extents import TopicExtent as TopicExtent
+    from logstore.reading.planning.extents import TopicExtent as TopicExtent
 
     __version__: str
 
@@ -44,7 +44,7 @@ _MODULES = {
     "Throttled": "logstore.errors",
     "Unavailable": "logstore.errors",
     "LogView": "logstore.front",
-    "TopicExtent": "logstore.reading.extents",
+    "TopicExtent": "logstore.reading.planning.extents",
     "open": "logstore.front",
 }
 _SPELT = {"open": "open_view"}

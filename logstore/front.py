@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, NotFound
-from logstore.protocol.lookup import BelowTrimPoint
-from logstore.reading.bounds import Bounds, ranges_of
-from logstore.reading.extents import Extents, TopicExtent
-from logstore.reading.log_metadata import LogMetadata, TopicFilter
-from logstore.reading.missing import Resolver
-from logstore.reading.sequence import in_order
-from logstore.reading.task_rows import DEFAULT_COLUMNS, read_rows, rows_schema
-from logstore.reading.tasks import ReadTask, Storage
+from logstore.protocol.partitions.lookup import BelowTrimPoint
+from logstore.reading.direct.log_metadata import LogMetadata, TopicFilter
+from logstore.reading.direct.missing import Resolver
+from logstore.reading.direct.task_rows import DEFAULT_COLUMNS, read_rows, rows_schema
+from logstore.reading.planning.bounds import Bounds, ranges_of
+from logstore.reading.planning.extents import Extents, TopicExtent
+from logstore.reading.planning.sequence import in_order
+from logstore.reading.planning.tasks import ReadTask, Storage
 from logstore.stores.location import parse_location
 from logstore.wiring.open import ReadableLog, open_objects, open_readable, open_tables
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from logstore.errors import Invalid, LogstoreError, Retryable
 from logstore.ports.clock import Clock
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest

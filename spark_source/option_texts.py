@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from logstore.errors import Invalid
 from logstore.objects.s3_options import S3Options
-from logstore.reading.tasks import Storage
+from logstore.reading.planning.tasks import Storage
 from logstore.stores.location import parse_location
 
 BOOTSTRAP = "kafka.bootstrap.servers"

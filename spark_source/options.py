@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from logstore.errors import Invalid
-from logstore.reading.tasks import Storage
+from logstore.reading.planning.tasks import Storage
 from spark_source.option_texts import (
     BOOTSTRAP,
     STORAGE_PREFIX,

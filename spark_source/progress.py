@@ -20,16 +20,16 @@ from typing import NamedTuple, TypeVar
 
 from logstore.errors import Corrupt, Invalid, NotFound, Refused
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.extents import Extents, OffsetRange
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.reader import BelowTrimPoint
-from logstore.reading.task_plan import (
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.reader import BelowTrimPoint
+from logstore.reading.planning.extents import Extents, OffsetRange
+from logstore.reading.planning.task_plan import (
     TASK_BYTES,
     TASK_BYTES_ANYWHERE,
     plan_tasks,
     wanted_bytes,
 )
-from logstore.reading.tasks import ReadTask
+from logstore.reading.planning.tasks import ReadTask
 from spark_source.options import ReadOptions
 from spark_source.planning.choices import EARLIEST, Choice, OffsetChoice, TimeChoice
 from spark_source.planning.filters import Condition, later, least_time_ms, narrow

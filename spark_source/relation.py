@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from logstore.errors import Invalid
 from logstore.history.names import table_key
-from logstore.reading.log_metadata import LogMetadata
+from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.stores.location import parse_location
 from spark_source.options import PUSH_FILTERS
 from spark_source.planning.choices import TopicChoice

@@ -40,7 +40,7 @@ from spark_source.spark_api import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logstore.reading.tasks import ReadTask
+    from logstore.reading.planning.tasks import ReadTask
     from spark_source.background_commits import BackgroundCommits
     from spark_source.planning.filters import Condition
     from spark_source.planning.offsets import Json
@@ -208,7 +208,7 @@ def _columns_of(schema: StructType) -> tuple[str, ...]:
 
 
 def _progress(options: ReadOptions) -> Progress:
-    from logstore.reading.log_metadata import LogMetadata
+    from logstore.reading.direct.log_metadata import LogMetadata
     from spark_source.progress import Progress
 
     return Progress(
@@ -250,8 +250,8 @@ def _partitions(
 
 
 def _read(partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from logstore.reading.missing import Resolver
-    from logstore.reading.task_rows import open_once, read_rows
+    from logstore.reading.direct.missing import Resolver
+    from logstore.reading.direct.task_rows import open_once, read_rows
     from spark_source.worker_memory import settle
 
     # Spark makes one empty partition of an empty list.

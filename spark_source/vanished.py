@@ -11,9 +11,9 @@ then read it again from its beginning. So a query that may lose data leaves out 
 from collections.abc import Mapping
 
 from logstore.errors import Refused
-from logstore.protocol.disposal import Fate
-from logstore.protocol.witnesses import TopicFate
-from logstore.reading.extents import Extents
+from logstore.protocol.rules.disposal import Fate
+from logstore.protocol.topics.witnesses import TopicFate
+from logstore.reading.planning.extents import Extents
 from spark_source.planning.choices import TopicChoice
 from spark_source.planning.offsets import Position
 

@@ -8,7 +8,7 @@ tests/planted/NAME.toml:
     first_seed = 17                       # the first of them, one that notices (optional)
 
     [[edit]]
-    module = "logstore.protocol.pipeline"
+    module = "logstore.protocol.chain.pipeline"
     within = "Pipeline.stored"            # a class or function of the module (optional)
     old = 'while self._stored and self._stored[0] == self.committed_end:'
     new = 'while self._stored:'

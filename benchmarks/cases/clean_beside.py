@@ -55,7 +55,7 @@ from logstore.compaction.summary import Summary
 from logstore.history.snapshot import DataFile
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.clock import SystemClock
-from logstore.protocol.metadata import read_table_rows
+from logstore.protocol.rows.metadata import read_table_rows
 from logstore.wiring.open import open_existing, open_tables
 
 RECORDS = 5_000_000

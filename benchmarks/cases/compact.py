@@ -28,8 +28,8 @@ from logstore.compaction.session import RunOptions
 from logstore.epoch.log import Log, LogSettings
 from logstore.errors import LogstoreError
 from logstore.ports.clock import SystemClock
-from logstore.protocol.flush import FlushSettings
-from logstore.protocol.start import BrokerInfo
+from logstore.protocol.chain.flush import FlushSettings
+from logstore.protocol.leading.start import BrokerInfo
 from logstore.records import native
 from logstore.records.batch import Codec, check_batch
 from logstore.records.encode import encode_batch

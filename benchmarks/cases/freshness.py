@@ -24,7 +24,7 @@ from benchmarks.options import Options
 from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import running
 from logstore.history.delta import Tables
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 from logstore.wiring.open import open_readable
 
 EVERY = ("1m", "10s")

@@ -42,10 +42,10 @@ from logstore.errors import Invalid, Retryable
 from logstore.formats.chain_state import EpochRange
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.believed_time import BelievedTime
-from logstore.protocol.records_deletion import Raise, raise_log_start
-from logstore.protocol.start import BrokerInfo
-from logstore.protocol.trimming import Trimmer, only
+from logstore.protocol.deletion.believed_time import BelievedTime
+from logstore.protocol.deletion.records_deletion import Raise, raise_log_start
+from logstore.protocol.deletion.trimming import Trimmer, only
+from logstore.protocol.leading.start import BrokerInfo
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

@@ -21,8 +21,8 @@ from pyspark.serializers import CPickleSerializer
 from benchmarks.built_log import TOPIC_NAME, Shape, build
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.tasks import ReadTask
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.planning.tasks import ReadTask
 from logstore.wiring.open import ReadableLog, open_readable
 from spark_source.options import Mode, ReadOptions, parse_options
 from spark_source.planning.offsets import Json

@@ -21,10 +21,10 @@ from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import RowStore
-from logstore.protocol.identity import ensure_identity
-from logstore.protocol.seal import seal_chain
-from logstore.protocol.start import BrokerInfo
-from logstore.protocol.takeover import Successor, take_over
+from logstore.protocol.chain.identity import ensure_identity
+from logstore.protocol.chain.seal import seal_chain
+from logstore.protocol.leading.start import BrokerInfo
+from logstore.protocol.leading.takeover import Successor, take_over
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

@@ -9,8 +9,8 @@ from pathlib import Path
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.clock import SystemClock
-from logstore.protocol.metadata import read_table_rows
-from logstore.protocol.trimming import Trimmer, every
+from logstore.protocol.deletion.trimming import Trimmer, every
+from logstore.protocol.rows.metadata import read_table_rows
 from logstore.wiring.open import open_existing, open_tables
 
 NOTHING = "no segment was trimmed: nothing would be read from tables"

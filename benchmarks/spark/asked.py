@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from logstore.ports.registry import Row
 from logstore.prices import Requests, RowUnits, cost_of, cost_of_rows, read_units
-from logstore.reading.log_metadata import LogMetadata
+from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.registry.timed import row_bytes
 from logstore.runners.step_runner import RegistryReads
 from logstore.wiring.open import ReadableLog, open_readable

@@ -19,7 +19,7 @@ from broker.network.call import Call
 from logstore.config.broker import check_changed
 from logstore.config.kinds import is_sensitive
 from logstore.formats.config_row import ALL_BROKERS, CONFIGS_CHANGED
-from logstore.protocol.broker_configs import change_broker_configs
+from logstore.protocol.rows.broker_configs import change_broker_configs
 from logstore.wire.errors import ErrorCode
 
 DEFAULT = "(default)"
@@ -96,7 +96,7 @@ async def alter_broker(
     await broker.log.publish([CONFIGS_CHANGED])
     # Another client may change them again first: then ours were applied before, or never are.
     await broker.topic_watch.until(
-        lambda: broker.log.broker_configs.get(name, {}) == row.configs, APPLIED_S_MAX
+        lambda: broker.log.rows.broker_configs.get(name, {}) == row.configs, APPLIED_S_MAX
     )
 
 

@@ -27,7 +27,7 @@ from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
-from logstore.protocol.topic_configs import change_topic_configs
+from logstore.protocol.topics.topic_configs import change_topic_configs
 from logstore.wire.errors import ErrorCode
 
 DEFAULT = "(default)"

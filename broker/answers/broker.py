@@ -24,7 +24,7 @@ from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators, Ids
 from broker.network.authorizer import Authorizer, Operation, Resource, ResourceKind
-from broker.network.call import Call
+from broker.network.call import Call, PendingAnswer
 from broker.network.clients import Clients
 from broker.network.connection import ClientConnection
 from broker.network.timers import Timers
@@ -126,12 +126,16 @@ class Broker:
         )
         self.controller: ControllerHolder | None = None
         self._authorizer = authorizer
+        self._judged_version = authorizer.version
+        """Of the rights by which requests that wait were judged."""
         self._rules: dict[bytes, TopicRules] = {}
         settings.on_change(self._settings_changed)
-        log.watch_configs(self._rows_changed)
+        log.rows.watch(self._rows_changed)
 
     def _make_places(self, settings: BrokerSettings) -> None:
         """Bounds of what runs at once."""
+        self.waiting_fetches: set[PendingAnswer] = set()
+        """Fetches that wait for records."""
         self.store_reads = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
         """How many reads of store or registry may run at once."""
         self.look_ups = asyncio.Semaphore(settings.number("logstore.cold.reads.max"))
@@ -148,12 +152,29 @@ class Broker:
         return self._authorizer.version
 
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
-        return self._authorizer.authorize(call.principal, operation, Resource(kind, name))
+        return self._allows(call, operation, Resource(kind, name))
 
     def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
         """The same as `allows`, for the hot paths."""
-        resource = self.rules(topic).resource
-        return self._authorizer.authorize(call.connection.principal, operation, resource)
+        return self._allows(call, operation, self.rules(topic).resource)
+
+    def _allows(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        client = call.connection
+        return self._authorizer.authorize(
+            client.principal, client.peer_host, operation, resource, client.groups
+        )
+
+    def allows_on_any(self, call: Call, operation: Operation, kind: ResourceKind) -> bool:
+        """Whether the client may do that with some resource of the kind, there or not yet."""
+        client = call.connection
+        return self._authorizer.authorize_on_any(
+            client.principal, client.peer_host, operation, kind, client.groups
+        )
+
+    @property
+    def has_acls(self) -> bool:
+        """Whether there are ACLs, which clients may see and change."""
+        return self._authorizer.has_acls
 
     def allowed_bits(
         self, call: Call, operations: Sequence[Operation], kind: ResourceKind, name: str
@@ -192,12 +213,23 @@ class Broker:
 
     def _rows_changed(self) -> None:
         """Quotas of clients, or settings of brokers, are others now."""
-        self.clients.quotas.apply(self.log.quotas)
-        configs = self.log.broker_configs
+        self.clients.quotas.apply(self.log.rows.quotas)
+        configs = self.log.rows.broker_configs
         own = configs.get(str(self.node_id), {})
         for name, error in self.settings.change(configs.get(ALL_BROKERS, {}), own).items():
             logger.warning("setting is not taken, the one before stays: name=%s %s", name, error)
+        if self._authorizer.version != self._judged_version:
+            self._judged_version = self._authorizer.version
+            self.tasks.create_task(self._end_waits(tuple(self.waiting_fetches)))
         self.topic_watch.changed()
+
+    async def _end_waits(self, waiting: Sequence[PendingAnswer]) -> None:
+        """Answer fetches that wait with what there is, by the rights that are in force now.
+
+        The next fetch of each client is judged by them, too.
+        """
+        async for fetch in self.turns.share(waiting):
+            fetch.finish()
 
     def _settings_changed(self) -> None:
         settings, flush = self.settings, self.log.writer.start_settings

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.answers.error_codes import Refuse
-from logstore.protocol.topics import PARTITIONS_MAX
+from logstore.protocol.topics.life import PARTITIONS_MAX
 from logstore.wire.adopt import ADOPT_KEY
 from logstore.wire.errors import ErrorCode
 from logstore.wire.read_feed import READ_FEED_KEY
@@ -70,8 +70,8 @@ BUDGETS: Mapping[int, Budget] = {
     22: Budget(50),
     23: Budget(10),
     29: Budget(10),
-    30: Budget(10),
-    31: Budget(10),
+    30: Budget(_REGISTRY_UNITS),
+    31: Budget(_REGISTRY_UNITS),
     32: Budget(250),
     33: Budget(_REGISTRY_UNITS),
     34: Budget(10),

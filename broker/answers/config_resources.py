@@ -6,7 +6,7 @@ from enum import IntEnum
 from broker.answers.broker import Broker
 from broker.answers.error_codes import Refuse
 from logstore.epoch.log import Topic
-from logstore.protocol.topics import UnknownTopic, check_topic_name
+from logstore.protocol.topics.life import UnknownTopic, check_topic_name
 from logstore.wire.errors import ErrorCode
 
 

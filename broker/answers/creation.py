@@ -16,7 +16,7 @@ from broker.cluster.new_partitions import Assignments, place_partitions
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from logstore.epoch.topic_changes import NotAlive
 from logstore.errors import LogstoreError, Retryable
-from logstore.protocol.topics import TopicExists, check_topic_name
+from logstore.protocol.topics.life import TopicExists, check_topic_name
 from logstore.runners.step_runner import outcome_of
 from logstore.wire.errors import ErrorCode
 

@@ -9,11 +9,12 @@ from logstore.config.kinds import InvalidConfig
 from logstore.epoch.confirmations import NotKnownEverywhere
 from logstore.epoch.leader import NotLeading, ProducerRefused, Refusal
 from logstore.epoch.topic_changes import NotAlive
-from logstore.protocol.broker_removal import BrokerNotOver, UnknownBroker
-from logstore.protocol.quotas import TooManyQuotas
-from logstore.protocol.records_deletion import OffsetOutOfRange
-from logstore.protocol.topics import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
-from logstore.reading.history import BadTable
+from logstore.protocol.access.acls import TooManyAcls
+from logstore.protocol.deletion.records_deletion import OffsetOutOfRange
+from logstore.protocol.leading.broker_removal import BrokerNotOver, UnknownBroker
+from logstore.protocol.rows.quotas import TooManyQuotas
+from logstore.protocol.topics.life import BadPartitionCount, BadTopicName, TopicExists, UnknownTopic
+from logstore.reading.brokers.history import BadTable
 from logstore.records.batch import BadBatch, Reason
 from logstore.wire.errors import ErrorCode
 
@@ -50,6 +51,7 @@ CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     UnknownBroker: ErrorCode.BROKER_ID_NOT_REGISTERED,
     BrokerNotOver: ErrorCode.REQUEST_TIMED_OUT,
     NotKnownEverywhere: ErrorCode.REQUEST_TIMED_OUT,
+    TooManyAcls: ErrorCode.POLICY_VIOLATION,
     TooManyQuotas: ErrorCode.POLICY_VIOLATION,
 }
 

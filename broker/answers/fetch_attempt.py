@@ -17,9 +17,9 @@ from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.read import Chunk
-from logstore.reading.readable import Readable
-from logstore.reading.table_batches import Compression
+from logstore.reading.brokers.read import Chunk
+from logstore.reading.brokers.readable import Readable
+from logstore.reading.planning.table_batches import Compression
 from logstore.records.batch import read_header
 from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode

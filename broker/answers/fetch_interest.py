@@ -11,7 +11,7 @@ from typing import Protocol
 from broker.answers.fetch_attempt import FetchAttempt, PartitionKey
 from broker.answers.fetch_session import FetchSession, SessionPartition, SessionTopic, Terms
 from broker.answers.fetch_sessions import FetchSessions
-from logstore.reading.readable import Readable
+from logstore.reading.brokers.readable import Readable
 from logstore.slices import Slices
 from logstore.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchTopic
 

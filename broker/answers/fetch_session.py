@@ -17,7 +17,7 @@ client can use it. Clients begin a new session after an error of their connectio
 from collections.abc import Callable
 from typing import Protocol
 
-from logstore.reading.readable import Readable
+from logstore.reading.brokers.readable import Readable
 from logstore.slices import Slices
 from logstore.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 

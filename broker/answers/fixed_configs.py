@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from broker.answers.shown_configs import ShownConfig, Source, Synonym
 from logstore.config.kinds import SettingKind
-from logstore.protocol.start import BrokerInfo
+from logstore.protocol.leading.start import BrokerInfo
 
 PROTOCOL = "PLAINTEXT"
 

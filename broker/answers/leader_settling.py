@@ -2,15 +2,17 @@
 
     a client asks who leads ──▶ all other brokers answer, or:
     a connection to a broker ends, or it is dead ──▶ unsettled ─┬─▶ no partition is led by it
-    a partition is being handed over, here        ──▶           ├─▶ and none is handed over
-                                                                └─▶ `WINDOW_S` is over
+    a client is sent away from a partition that   ──▶           ├─▶ and none of these is left
+    is handed over here, or led by a dead broker                └─▶ `WINDOW_S` is over
 
 A client that loses a connection asks for metadata within milliseconds, and believes the answer: if
 that names the broker which has just died, or no leader, librdkafka looks again after a second or
-two. A takeover takes a tenth of that. So what names leaders waits for it, `HOLD_S` at most.
-The same for "not leader" of a partition that has ended here and has no other leader yet, or is to
-be led here and has not begun: a client that is sent away looks for the next leader once, franz-go
-then not for five seconds.
+two, franz-go after five. A takeover takes a tenth of that, on a store with the latency of S3 a
+third of a second. So what names leaders waits for it, `HOLD_S` at most: later requests of the same
+connection wait behind it.
+The same for "not leader" of a partition that has ended here and has no other leader yet, that is to
+be led here and has not begun, or whose leader is dead as far as is known here: another broker may
+know the next leader already, which is this one, and has sent the client here.
 
 A broker learns of a death up to some milliseconds after that client. So each question who leads is
 answered when every other broker has answered one that was asked later: it lived then.
@@ -24,10 +26,11 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from logstore.epoch.late_tasks import start_unless_ended
 from logstore.formats.partition_row import PartitionRow
 
-HOLD_S = 0.3
-WINDOW_S = 1.0
+HOLD_S = 1.2
+WINDOW_S = 1.5
 """After a death: later, a leader that is missing is missing for another reason."""
 LOOK_S = 0.01
 FORGOTTEN_S = 30.0
@@ -65,7 +68,7 @@ class LeaderLog(Protocol):
 
 
 class _LastingMove(NamedTuple):
-    """A partition whose row names this broker, which does not lead it now."""
+    """A partition whose row names this broker, which does not lead it now, or a dead one."""
 
     topic: LedTopic
     partition: int
@@ -138,7 +141,7 @@ class LeaderSettling:
         return bool(self._moves) and self._waits_for_moves()
 
     def moving(self, topic: LedTopic, partition: int) -> None:
-        """A client is sent away from a partition that is not led here. Its row may name us."""
+        """A client is sent away from a partition that is not led here."""
         if not self._is_moving(topic, partition):
             return
         key, now_s = (id(topic), partition), self._loop.time()
@@ -149,10 +152,13 @@ class LeaderSettling:
 
     def _is_moving(self, topic: LedTopic, partition: int) -> bool:
         leader = topic.leaders.get(partition)
-        is_led = leader is not None and not leader.is_released
-        return (
-            not is_led and not topic.is_deleted and topic.rows[partition].chain == self._log.epoch
-        )
+        if topic.is_deleted or (leader is not None and not leader.is_released):
+            return False
+        row = topic.rows[partition]
+        return row.chain == self._log.epoch or not self._is_trusted(row.broker)
+
+    def _is_trusted(self, broker: int) -> bool:
+        return broker not in self._lost and broker in self._log.live_brokers()
 
     def _waits_for_moves(self) -> bool:
         now_s = self._loop.time()
@@ -166,9 +172,7 @@ class LeaderSettling:
         self._until_s = self._loop.time() + WINDOW_S
         if self._settled is None:
             self._settled = self._loop.create_future()
-            try:
-                self._tasks.create_task(self._run(self._settled))
-            except RuntimeError:  # the broker ends
+            if not start_unless_ended(self._tasks, self._run(self._settled)):
                 self._end()
 
     async def _run(self, settled: "asyncio.Future[None]") -> None:

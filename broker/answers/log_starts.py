@@ -9,7 +9,7 @@ from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import StartReason
-from logstore.protocol.records_deletion import Raise, raise_log_starts
+from logstore.protocol.deletion.records_deletion import Raise, raise_log_starts
 
 
 class NewStart(NamedTuple):

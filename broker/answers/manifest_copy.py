@@ -4,10 +4,11 @@
                         └─ counted ─► indexes in order ─► windows:     │
                        ranges read ─► slices: checked ─► parts appended ┘
 
-`logstore.protocol.sinks` decides what is copied, `logstore.protocol.adopt_plan` in which order, and
-`logstore.protocol.staged_counts` how many batches each partition gets in all. A partition is judged
-again before each part, without a pause between: several requests may be about the same batch, since
-a driver that had no answer asks again; each goes on where the other was.
+`logstore.protocol.sinks.verdicts` decides what is copied, `logstore.protocol.sinks.adopt_plan` in
+which order, and `logstore.protocol.sinks.staged_counts` how many batches each partition gets in
+all. A partition is judged again before each part, without a pause between: several requests may be
+about the same batch, since a driver that had no answer asks again; each goes on where the other
+was.
 
 An outcome counts once its segment is committed. Partitions that were not reached stay `BUSY`.
 """
@@ -30,15 +31,15 @@ from logstore.formats.levels import A_SINK, SINK_LEVEL
 from logstore.formats.staged_object import StagedIndex, StagedRange, StagedRef
 from logstore.formats.staging_keys import SinkBatch
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.adopt_plan import (
+from logstore.protocol.sinks.adopt_plan import (
     Bite,
     CopyPlan,
     CopyWindow,
     fronts_at_once,
 )
-from logstore.protocol.sinks import SinkRefusal, judge_manifest
-from logstore.protocol.staged_counts import StagedCounts
-from logstore.protocol.staged_reads import ReadManifest
+from logstore.protocol.sinks.staged_counts import StagedCounts
+from logstore.protocol.sinks.staged_reads import ReadManifest
+from logstore.protocol.sinks.verdicts import SinkRefusal, judge_manifest
 from logstore.wire.adopt import AdoptOutcome, AdoptPartitionResult
 
 NOT_DONE = "not done in time; ask again"
@@ -125,7 +126,7 @@ class ManifestCopy:
 
     def _refuse_the_rest(self, error: LogstoreError) -> None:
         """But for partitions where another request has copied the batch since: its staging may be
-        gone for that (`logstore.protocol.staging_disposal`)."""
+        gone for that (`logstore.protocol.sinks.staging_disposal`)."""
         for one in self._left():
             if self._batches_done(one, None) is not None:
                 one.refuse_for(error)

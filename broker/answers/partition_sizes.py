@@ -18,10 +18,10 @@ from logstore.errors import LogstoreError
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.metadata import read_table_rows
-from logstore.protocol.partition_size import SizeLedger
-from logstore.protocol.retention import parts_of_files, parts_of_rows
-from logstore.reading.readable import Readable
+from logstore.protocol.partitions.partition_size import SizeLedger
+from logstore.protocol.rows.metadata import read_table_rows
+from logstore.protocol.rules.retention import parts_of_files, parts_of_rows
+from logstore.reading.brokers.readable import Readable
 
 READS_MAX = 1000
 READ_S_MAX = 15.0

@@ -7,7 +7,7 @@ from typing import Protocol
 from broker.answers.broker import Broker
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
-from logstore.reading.readable import Readable
+from logstore.reading.brokers.readable import Readable
 from logstore.slices import Slices, parts_of
 from logstore.wire.errors import ErrorCode
 

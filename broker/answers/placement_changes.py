@@ -12,8 +12,8 @@ from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
-from logstore.protocol.replica_changes import Decide, change_placements
-from logstore.protocol.topics import UnknownTopic
+from logstore.protocol.topics.life import UnknownTopic
+from logstore.protocol.topics.replica_changes import Decide, change_placements
 
 
 class PlacementChange(NamedTuple):

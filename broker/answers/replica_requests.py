@@ -11,7 +11,7 @@ from enum import IntEnum
 from broker.answers.creation import check_assignment
 from broker.answers.error_codes import Refuse
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
-from logstore.protocol.replica_changes import Placement
+from logstore.protocol.topics.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 
 

@@ -18,7 +18,7 @@ from broker.answers.topic_rules import TopicRules
 from logstore.errors import Corrupt, Invalid, LogstoreError, Unavailable
 from logstore.formats.staged_object import batches_of
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.adopt_plan import PART_BYTES, Bite
+from logstore.protocol.sinks.adopt_plan import PART_BYTES, Bite
 from logstore.records.batch import BatchHeader, CorruptBatch, Reason
 from logstore.records.lookup import LOOKUP_BYTES_MAX
 

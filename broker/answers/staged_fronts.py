@@ -13,7 +13,7 @@ from broker.network.turns import Turns
 from logstore.errors import LogstoreError
 from logstore.formats.staged_object import StagedIndex, StagedRef
 from logstore.formats.staging_keys import SinkBatch
-from logstore.protocol.staged_reads import read_staged_index
+from logstore.protocol.sinks.staged_reads import read_staged_index
 from logstore.runners.step_runner import StepRunner, outcome_of
 
 KEPT_MAX = 64

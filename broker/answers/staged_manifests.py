@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from broker.answers.kept_reads import KeptReads
 from logstore.errors import Corrupt
 from logstore.formats.staging_keys import SinkBatch
-from logstore.protocol.staged_counts import StagedCounts
-from logstore.protocol.staged_reads import ReadManifest, read_manifest
+from logstore.protocol.sinks.staged_counts import StagedCounts
+from logstore.protocol.sinks.staged_reads import ReadManifest, read_manifest
 from logstore.runners.step_runner import StepRunner
 
 KEPT_MAX = 64

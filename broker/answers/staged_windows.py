@@ -14,8 +14,8 @@ from broker.answers.staged_checks import CheckedPart, PartOutcome, ReadPart, che
 from broker.answers.topic_rules import TopicRules
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.adopt_plan import Bite, StagedRead, bytes_of, parts_of, reads_of
-from logstore.protocol.staged_reads import ReadManifest, read_staged_bytes
+from logstore.protocol.sinks.adopt_plan import Bite, StagedRead, bytes_of, parts_of, reads_of
+from logstore.protocol.sinks.staged_reads import ReadManifest, read_staged_bytes
 
 READS_AT_ONCE = 16
 """Of one request."""

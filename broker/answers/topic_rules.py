@@ -7,7 +7,7 @@ from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from broker.network.authorizer import Resource, ResourceKind
 from logstore.config.topic_limits import TopicLimits, number_of
 from logstore.config.topics import topic_value
-from logstore.reading.table_batches import Compression
+from logstore.reading.planning.table_batches import Compression
 from logstore.records.recompress import TargetCodec
 
 _TABLE_CODECS: Mapping[str, Compression] = {

@@ -1,5 +1,6 @@
 """Carries out the controller's actions: one call per kind of action, each repeatable."""
 
+import asyncio
 import logging
 import re
 from collections import Counter
@@ -26,12 +27,13 @@ from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.histogram import Histogram
-from logstore.protocol.disposal import Ruling
-from logstore.protocol.orphans import remove_orphans
+from logstore.protocol.leading.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
+from logstore.protocol.rules.disposal import Ruling
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.takeover import PartlyTaken, RecoveredPartition, Successor, take_over
-from logstore.protocol.topics import UnknownTopic, delete_topic
-from logstore.protocol.witnesses import judge_half_done
+from logstore.protocol.topics.life import UnknownTopic, delete_topic
+from logstore.protocol.topics.orphans import remove_orphans
+from logstore.protocol.topics.witnesses import judge_half_done
+from logstore.runners.step_runner import outcome_of
 
 logger = logging.getLogger(__name__)
 
@@ -162,27 +164,45 @@ class ActionExecutor:
         row = self.chains.get(chain) or ChainRow(broker=action.broker, status=ChainStatus.OPEN)
         if row.status is ChainStatus.OPEN:
             self.chains[chain] = replace(row, status=ChainStatus.FENCED)
-        steps = take_over(
-            log.cluster_id, chain, log.me.broker, self._successor_of, log.followed_chain, on_sealed
-        )
-        trouble: PartlyTaken | None = None
-        try:
-            taken = await self._runner.run(steps)
-        except PartlyTaken as partly:
-            taken, trouble = partly.taken, partly
+        announced: list[asyncio.Task[LogstoreError | None]] = []
+        async with asyncio.TaskGroup() as tasks:
+
+            def on_taken(taken: Sequence[RecoveredPartition]) -> None:
+                announced.append(tasks.create_task(outcome_of(self._announce(chain, taken))))
+
+            steps = take_over(
+                log.cluster_id,
+                chain,
+                log.me.broker,
+                self._successor_of,
+                log.followed_chain,
+                on_sealed,
+                on_taken,
+            )
+            outcome = await outcome_of(self._runner.run(steps))
+        trouble = outcome if isinstance(outcome, PartlyTaken) else None
+        if isinstance(outcome, PartlyTaken):
+            taken = outcome.taken
+        elif isinstance(outcome, LogstoreError):
+            raise outcome
         else:
+            taken = outcome
             self.chains[chain] = replace(row, status=ChainStatus.SEALED)
             self.counts.takeovers += 1
             moments = (began_s, fenced_s, sealed_s, clock.monotonic_s())
             self.takeovers.ended(action.reason, moments)
         self.counts.partitions_taken += len(taken)
-        await log.lead_recovered(taken)
-        changes = [*self._changes(taken), *self._still_naming(chain)]
-        await log.publish(changes, is_urgent=True)  # clients wait for the new leaders
-        if trouble is not None:
-            raise trouble
+        for error in (trouble, *(one.result() for one in announced)):
+            if error is not None:
+                raise error
         took_ms = int((clock.monotonic_s() - began_s) * 1000)
         logger.warning("took over: chain=%d partitions=%d ms=%d", chain, len(taken), took_ms)
+
+    async def _announce(self, chain: int, taken: Sequence[RecoveredPartition]) -> None:
+        """Lead what is ours of the partitions taken, and have others lead theirs: clients wait."""
+        await self._log.lead_recovered(taken)
+        changes = [*self._changes(taken), *self._still_naming(chain)]
+        await self._log.publish(changes, is_urgent=True)
 
     async def _fence(self, action: TakeOver) -> bool:
         """Whether the chain's broker can renew no more, so that it answers no more reads."""

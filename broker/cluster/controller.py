@@ -44,7 +44,7 @@ from broker.cluster.waiting import wait_for
 from logstore.errors import LogstoreError
 from logstore.formats.lease_row import LeaseRow
 from logstore.protocol.steps import sliced
-from logstore.protocol.topics import forget_deleted
+from logstore.protocol.topics.life import forget_deleted
 from logstore.slices import Slices, parts_of
 from logstore.troubles import LastingTroubles
 

@@ -1,4 +1,4 @@
-"""Keeps the controller lease, or watches its holder: the runner of `logstore.protocol.lease`."""
+"""Keeps the controller lease, or watches its holder: the runner of `leading.lease`."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.lease_row import LeaseRow
 from logstore.formats.partition_row import NO_BROKER
-from logstore.protocol.lease import Lease
+from logstore.protocol.leading.lease import Lease
 from logstore.runners.step_runner import outcome_of
 
 CONTROLLER = "controller"

@@ -7,8 +7,8 @@ from typing import Protocol
 from logstore.formats.broker_row import BrokerRow
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
-from logstore.protocol.liveness import Liveness
-from logstore.protocol.takeover import Known, RecoveredPartition
+from logstore.protocol.leading.takeover import Known, RecoveredPartition
+from logstore.protocol.rules.liveness import Liveness
 from logstore.runners.step_runner import StepRunner
 
 

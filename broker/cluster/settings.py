@@ -6,7 +6,7 @@ from broker.cluster.decisions.balance import BalanceRules
 from broker.cluster.decisions.decide import Rules
 from broker.cluster.decisions.fencing import FencingRules
 from logstore.config.broker import BrokerSettings
-from logstore.protocol.start import LEASE_S
+from logstore.protocol.leading.start import LEASE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from logstore.epoch.log import Log, Topic
 from logstore.errors import LogstoreError
 from logstore.ports.clock import Clock
 from logstore.protocol.steps import believed_ms
-from logstore.protocol.topics import TopicExists
+from logstore.protocol.topics.life import TopicExists
 from logstore.wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.deleted_topics import Deletions, IdOf
 from logstore.errors import LogstoreError
 from logstore.ports.clock import Clock
-from logstore.protocol.witnesses import read_deletions
+from logstore.protocol.topics.witnesses import read_deletions
 from logstore.runners.step_runner import StepRunner
 
 FIRST_WAIT_S, WAIT_MAX_S = 0.25, 60.0

@@ -15,7 +15,7 @@ from logstore.epoch.log import Log
 from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import StartReason
-from logstore.protocol.records_deletion import Raise, raise_log_start
+from logstore.protocol.deletion.records_deletion import Raise, raise_log_start
 from logstore.records.batch import read_header
 
 Waiter = Callable[[LogstoreError | None], None]

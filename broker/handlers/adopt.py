@@ -3,7 +3,7 @@
 The driver names a manifest and partitions that this broker leads. Their batches are copied from the
 staged objects into the open segment, in manifest order; each partition has its own outcome, and the
 answer leaves when all that was copied is committed. A repeat copies nothing twice: the partition's
-state knows the sink's last batch (`logstore.protocol.sinks`).
+state knows the sink's last batch (`logstore.protocol.sinks.verdicts`).
 
 Writing to each topic must be allowed, as with Produce. Refusals that a driver takes for final come
 after a fencing check (`broker.answers.fence_check`): a broker that was replaced knows the sink only
@@ -27,8 +27,8 @@ from logstore.errors import Fenced, Invalid, LogstoreError, Unavailable
 from logstore.formats.staging_keys import SinkBatch, place_of
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicStatus
-from logstore.protocol.metadata import read_topic_row
-from logstore.protocol.staged_reads import ReadManifest
+from logstore.protocol.rows.metadata import read_topic_row
+from logstore.protocol.sinks.staged_reads import ReadManifest
 from logstore.wire.adopt import (
     AdoptOutcome,
     AdoptPartition,

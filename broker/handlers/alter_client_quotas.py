@@ -17,7 +17,7 @@ from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.errors import LogstoreError
 from logstore.formats.quota_row import QUOTAS_CHANGED, QuotaEntity, Values
-from logstore.protocol.quotas import Change, change_quotas
+from logstore.protocol.rows.quotas import Change, change_quotas
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -99,7 +99,7 @@ async def _change(
         # Another client may change them again first: then ours were applied before, or never are.
         await broker.topic_watch.until(
             lambda: all(
-                broker.log.quotas.get(entity, {}) == values for entity, values in now.items()
+                broker.log.rows.quotas.get(entity, {}) == values for entity, values in now.items()
             ),
             APPLIED_S_MAX,
         )

@@ -21,8 +21,8 @@ from logstore.errors import LogstoreError
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_row import TopicRow
-from logstore.protocol.replica_changes import Decide, Placement
-from logstore.protocol.topic_change import change_topic
+from logstore.protocol.topics.replica_changes import Decide, Placement
+from logstore.protocol.topics.topic_change import change_topic
 from logstore.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -30,7 +30,7 @@ from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.protocol.topics import BadPartitionCount, UnknownTopic, check_partition_count
+from logstore.protocol.topics.life import BadPartitionCount, UnknownTopic, check_partition_count
 from logstore.slices import summed
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_partitions import (

@@ -40,7 +40,7 @@ from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.config.topics import check_topic_configs
 from logstore.errors import LogstoreError
-from logstore.protocol.topics import check_partition_count
+from logstore.protocol.topics.life import check_partition_count
 from logstore.slices import summed
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_topics import (

@@ -24,8 +24,8 @@ from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.partition_row import StartReason
-from logstore.protocol.records_deletion import OffsetOutOfRange, new_log_start
-from logstore.protocol.topics import UnknownTopic
+from logstore.protocol.deletion.records_deletion import OffsetOutOfRange, new_log_start
+from logstore.protocol.topics.life import UnknownTopic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.delete_records import (
     DeleteRecordsPartition,

@@ -21,7 +21,7 @@ async def describe_client_quotas(
 ) -> DescribeClientQuotasResponse:
     wanted = parse_filter(request.components, is_strict=request.strict)
     entries: list[EntryData] = []
-    async for entity, values in call.each(broker.log.quotas.items()):
+    async for entity, values in call.each(broker.log.rows.quotas.items()):
         if wanted.matches(entity):
             entries.append(_encode(entity, values))
     return DescribeClientQuotasResponse(entries=entries)

@@ -12,7 +12,7 @@ from broker.answers.repeats import merge_topics
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
-from logstore.reading.readable import Readable
+from logstore.reading.brokers.readable import Readable
 from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_log_dirs import (

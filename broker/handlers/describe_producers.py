@@ -17,8 +17,8 @@ from broker.network.call import Call
 from broker.requests.fencing import fence_code
 from broker.requests.refusals import errors_in
 from logstore.epoch.log import Topic
-from logstore.protocol.active_producers import ActiveProducer
-from logstore.protocol.topics import BadTopicName, check_topic_name
+from logstore.protocol.partitions.active_producers import ActiveProducer
+from logstore.protocol.topics.life import BadTopicName, check_topic_name
 from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_producers import (

@@ -17,7 +17,7 @@ from broker.requests.refusals import errors_in
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError
 from logstore.formats.partition_row import PartitionRow
-from logstore.protocol.replica_changes import Placement
+from logstore.protocol.topics.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.elect_leaders import (
     ElectLeadersRequest,

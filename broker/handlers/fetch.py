@@ -42,9 +42,9 @@ from broker.answers.long_answers import answer_long
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader
 from logstore.errors import LogstoreError
-from logstore.protocol.records_deletion import OffsetOutOfRange
-from logstore.reading.read import Chunk, compact
-from logstore.reading.readable import Readable
+from logstore.protocol.deletion.records_deletion import OffsetOutOfRange
+from logstore.reading.brokers.read import Chunk, compact
+from logstore.reading.brokers.readable import Readable
 from logstore.runners.step_runner import outcome_of
 from logstore.slices import Slices, finish
 from logstore.wire.errors import ErrorCode
@@ -252,6 +252,7 @@ class _Fetch:
         if self._call.held is None:
             self._call.held = self
             self._broker.timers.set(self, self._interest.request.max_wait_ms / 1000)
+            self._broker.waiting_fetches.add(self)
         for key, partition in attempt.waited_for:
             self._interest.watch(key, partition)
 
@@ -283,6 +284,7 @@ class _Fetch:
 
     def _stop_waiting(self) -> None:
         self._broker.timers.unset(self)
+        self._broker.waiting_fetches.discard(self)
         self._interest.end_wait()
         self._call.held = None
 

@@ -27,7 +27,7 @@ from broker.requests.fencing import enter_task, fence_code
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError, Retryable
-from logstore.reading.read import FoundRecord
+from logstore.reading.brokers.read import FoundRecord
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,

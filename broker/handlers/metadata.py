@@ -5,7 +5,7 @@ can be asked for by id. A topic that does not exist is created if the broker, th
 client's rights allow it; the answer is LEADER_NOT_AVAILABLE, and clients ask again.
 
 The answer waits until every other broker has answered a question, and right after a broker's death
-until its partitions have other leaders, at most 300 ms (`broker.answers.leader_settling`).
+until its partitions have other leaders, at most 1.2 s (`broker.answers.leader_settling`).
 
 Addresses are those of the listener the client came by. Replicas that are alive are in sync, since
 the object store keeps the copies. Any broker serves the requests that only Kafka's controller

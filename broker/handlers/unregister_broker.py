@@ -9,7 +9,7 @@ from broker.answers.client_changes import log_change
 from broker.answers.error_codes import Refuse
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
-from logstore.protocol.broker_removal import BrokerNotOver, remove_broker
+from logstore.protocol.leading.broker_removal import BrokerNotOver, remove_broker
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,

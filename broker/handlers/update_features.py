@@ -18,7 +18,7 @@ from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.errors import Refused
 from logstore.formats.levels import OLDEST_LEVEL
-from logstore.protocol.upgrade import (
+from logstore.protocol.leading.upgrade import (
     BrokersHinder,
     UpgradeView,
     check_brokers,

@@ -19,7 +19,7 @@ from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition
 from logstore.histogram import Histogram
-from logstore.reading.history import History
+from logstore.reading.brokers.history import History
 from logstore.slices import Slices
 from logstore.wire.errors import ErrorCode
 

@@ -1,38 +1,26 @@
-"""Rights of clients. This version allows everything; every handler asks all the same.
+"""Rights of clients, as handlers ask for them. By default everything is allowed; all are asked.
 
-Operations and kinds of resource are Kafka's (`org.apache.kafka.common.acl`). Each handler
+Operations and kinds of resource are Kafka's (`logstore.security.acls`). Each handler
 says how a refusal looks on the wire; denied topics are answered as Kafka answers them, so that a
 client without rights does not learn whether a topic exists.
 """
 
-from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from logstore.security.acls import CLUSTER, Operation, Resource, ResourceKind
 
-class Operation(IntEnum):
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class ResourceKind(IntEnum):
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class Resource(NamedTuple):
-    kind: ResourceKind
-    name: str
-
+__all__ = [
+    "ANONYMOUS",
+    "CLUSTER",
+    "CLUSTER_OPERATIONS",
+    "TOPIC_OPERATIONS",
+    "AllowAll",
+    "Authorizer",
+    "Operation",
+    "Resource",
+    "ResourceKind",
+    "Rights",
+]
 
 TOPIC_OPERATIONS = (
     Operation.READ,
@@ -55,21 +43,69 @@ CLUSTER_OPERATIONS = (
 )
 """Operations that the fields "authorized operations" of Metadata cover (KIP-430)."""
 
-CLUSTER = Resource(ResourceKind.CLUSTER, "kafka-cluster")
 ANONYMOUS = "User:ANONYMOUS"
 
 
 class Rights(Protocol):
-    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool: ...
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
+        """Returns whether a client may do that: a user, with the groups that its login named."""
+        ...
 
 
 class Authorizer(Rights, Protocol):
-    version: int
-    """Another one after each change of rights: sessions look at all their partitions again."""
+    @property
+    def version(self) -> int:
+        """Another one after each change of rights: sessions look at all their partitions again."""
+        ...
+
+    @property
+    def has_acls(self) -> bool:
+        """Whether there are ACLs, which clients may see and change."""
+        ...
+
+    def authorize_on_any(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        kind: ResourceKind,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
+        """Returns whether it may do that with some resource of the kind, there or not yet."""
+        ...
 
 
 class AllowAll:
     version = 0
+    has_acls = False
 
-    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool:
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
+        return True
+
+    def authorize_on_any(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        kind: ResourceKind,
+        groups: tuple[str, ...] = (),
+        /,
+    ) -> bool:
         return True

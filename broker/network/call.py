@@ -47,7 +47,10 @@ class Requester(Protocol):
 
     listener: Listener
     principal: str
+    groups: tuple[str, ...]
+    """Principals `Group:…` that its login named."""
     peer: str
+    peer_host: str
     local_host: str
     active_s: float
     unsent_bytes: int

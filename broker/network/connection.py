@@ -93,6 +93,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def __init__(self, clients: SharedByConnections, listener: Listener) -> None:
         self.listener = listener
         self.principal = ANONYMOUS
+        self.groups: tuple[str, ...] = ()
         self.peer = "?"
         self.peer_host = ""
         self.software = UNKNOWN

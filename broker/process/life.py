@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from broker.access.authorizer_choice import authorizer_of
 from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.decisions.placement import Successors
@@ -22,11 +23,11 @@ from broker.cluster.peers import TcpPeers
 from broker.cluster.settings import ControllerSettings
 from broker.groups.coordinators import Ids
 from broker.handlers.dispatch import dispatch
-from broker.network.authorizer import AllowAll
 from broker.network.listeners import Listener
 from broker.process.server import Server
 from broker.upkeep.retention_task import Retention
 from broker.upkeep.trim_task import PERIOD_S, Trimming
+from logstore.config.authorizer_settings import AUTHORIZER
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.draining import Successor
 from logstore.epoch.log import BrokerInfo, Log, LogSettings
@@ -34,6 +35,7 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import FREE_SPACE, Fenced, LogstoreError, Unavailable
 from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.ports.clock import Clock
+from logstore.protocol.access.acls import settle_acls
 from logstore.retry import pause_s
 from logstore.wiring.open import OpenLog
 
@@ -130,7 +132,7 @@ async def _live(host: Host) -> int | None:
                 places,
                 host.settings.published_topic_defaults,
             )
-            start = Log.start(host.opened, me, host.log_settings, tasks)
+            start = _start(host, me, tasks)
             starting, stopping = tasks.create_task(start), tasks.create_task(host.stop.wait())
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
@@ -147,13 +149,20 @@ async def _live(host: Host) -> int | None:
     return code
 
 
+async def _start(host: Host, me: BrokerInfo, tasks: asyncio.TaskGroup) -> Log:
+    """Raises, so that clients are not served, where what they may do cannot be read."""
+    if host.settings.text(AUTHORIZER):
+        await host.opened.runner.run(settle_acls())
+    return await Log.start(host.opened, me, host.log_settings, tasks)
+
+
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
     runner, given = log.runner, host.settings.copy()
     broker = Broker(
         log,
         given,
-        authorizer=AllowAll(),
+        authorizer=authorizer_of(given, log.rows),
         clock=host.clock,
         dispatch=dispatch,
         tasks=tasks,

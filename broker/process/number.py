@@ -13,7 +13,7 @@ from pathlib import Path
 
 from logstore.epoch.membership import HEARTBEAT_S
 from logstore.errors import ConditionFailed, LogstoreError
-from logstore.protocol.broker_number import keep_number, renew_number, take_number
+from logstore.protocol.leading.broker_number import keep_number, renew_number, take_number
 from logstore.runners.step_runner import StepRunner
 from logstore.wiring.host_lock import HostLock, LockHeld
 from logstore.wiring.open import OpenLog

@@ -44,7 +44,7 @@ from logstore.epoch.log import FlushSettings, LogSettings
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import SystemClock
-from logstore.reading.history import HistorySettings
+from logstore.reading.brokers.history import HistorySettings
 from logstore.wiring.freed_memory import FreedMemory, MiB
 from logstore.wiring.open import OpenLog, open_log
 
@@ -58,7 +58,7 @@ USAGE, INTERRUPTED = 2, 130
 DIRECTORY_FLUSH_MS, BUCKET_FLUSH_MS = 10, 100
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FREED = FreedMemory(kept_bytes=64 * MiB)
-"""A window of staged batches (`protocol.adopt_plan`) is read into memory of the one before."""
+"""A window of staged batches (`protocol.sinks.adopt_plan`) is read into memory of the last."""
 
 Wrap = Callable[[OpenLog], OpenLog]
 """Puts wrappers around a log's store or registry: meters, caches, faults."""

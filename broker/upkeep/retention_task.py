@@ -1,8 +1,8 @@
 """Every five minutes: raise the log start of partitions that hold too old or too much.
 
-Each leader does it for its own partitions: `logstore.protocol.retention` decides from the index,
-and from the table where the log no longer goes back so far. Records below the new log start are
-deleted when chains are trimmed.
+Each leader does it for its own partitions: `logstore.protocol.rules.retention` decides from the
+index, and from the table where the log no longer goes back so far. Records below the new log start
+are deleted when chains are trimmed.
 """
 
 import logging
@@ -20,8 +20,9 @@ from logstore.formats.partition_row import StartReason
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.metadata import read_table_rows
-from logstore.protocol.retention import (
+from logstore.protocol.deletion.retention_sweep import written_ms
+from logstore.protocol.rows.metadata import read_table_rows
+from logstore.protocol.rules.retention import (
     Ledger,
     Policy,
     files_of,
@@ -29,7 +30,6 @@ from logstore.protocol.retention import (
     parts_of_rows,
     segments_of,
 )
-from logstore.protocol.retention_sweep import written_ms
 from logstore.protocol.steps import believed_ms
 from logstore.troubles import LastingTroubles
 

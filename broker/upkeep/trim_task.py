@@ -11,8 +11,8 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.formats.chain_row import ChainRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.staging_sweep import sweep_staging
-from logstore.protocol.trimming import Trimmer, TrimPass, Wanted, only, sealed
+from logstore.protocol.deletion.trimming import Trimmer, TrimPass, Wanted, only, sealed
+from logstore.protocol.sinks.staging_sweep import sweep_staging
 from logstore.runners.step_runner import StepRunner
 from logstore.troubles import LastingTroubles
 

@@ -21,8 +21,8 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import EntryKind, Header, SegmentKind
 from logstore.ports.objects import ObjectInfo
+from logstore.protocol.chain.walk import FRONT_GUESS_BYTES, Front, read_chain_at, read_front
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import FRONT_GUESS_BYTES, Front, read_chain_at, read_front
 from logstore.runners.step_runner import BlockingStepRunner
 from logstore.wiring.open import ReadableLog
 

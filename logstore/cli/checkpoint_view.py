@@ -7,7 +7,7 @@ from logstore.cli.findings import Finding
 from logstore.errors import Corrupt, LogstoreError, NotFound
 from logstore.formats.checkpoint import Checkpoint, chain_state_of
 from logstore.formats.keys import checkpoint_key
-from logstore.protocol.walk import read_checkpoint
+from logstore.protocol.chain.walk import read_checkpoint
 from logstore.records.crc32c import crc32c
 from logstore.wiring.open import ReadableLog
 

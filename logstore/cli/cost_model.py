@@ -1,11 +1,11 @@
 """Cost of a log a month on S3 and DynamoDB, from its load: requests, storage, registry. Pure.
 
 The figures behind it: a segment leaves when the interval has passed since the last one began, or
-when it is full (`protocol.flush`); one checkpoint sums up 256 segments; a follower GETs the index
-of each segment, and looks once a second while nothing comes; consumers at the tail are served from
-memory; compaction reads each segment once. Of the registry: each broker reads 7 rows and renews its
-own once a second, reads everything once a minute in 17 queries, and one renews the controller's
-lease (`docs/decisions/0010-cluster.md`). Bytes inside a region cost nothing.
+when it is full (`protocol.chain.flush`); one checkpoint sums up 256 segments; a follower GETs the
+index of each segment, and looks once a second while nothing comes; consumers at the tail are served
+from memory; compaction reads each segment once. Of the registry: each broker reads 7 rows and
+renews its own once a second, reads everything once a minute in 17 queries, and one renews the
+controller's lease (`docs/decisions/0010-cluster.md`). Bytes inside a region cost nothing.
 """
 
 from dataclasses import dataclass

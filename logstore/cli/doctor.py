@@ -87,7 +87,7 @@ def _certificates(url: str, storage: Mapping[str, str]) -> "list[CertificateFact
 def _damage(log: "ReadableLog") -> "list[DamageFacts]":
     from logstore.cli.doctor_facts import DamageFacts
     from logstore.cli.fsck_log import check_log
-    from logstore.protocol.checks import CURES
+    from logstore.protocol.rules.checks import CURES
 
     with progress("checking segments", None) as advance:
         verdict = check_log(log, advance)

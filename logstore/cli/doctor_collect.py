@@ -37,12 +37,12 @@ from logstore.formats.segment import decode_header
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.ports.clock import Clock
-from logstore.protocol.metadata import read_partition_rows, read_topics
-from logstore.protocol.opening import read_cluster
-from logstore.protocol.quotas import read_quotas
-from logstore.protocol.trim import FIRST_SEGMENT, Needs, hold_of
-from logstore.protocol.walk import read_checkpoint
-from logstore.reading.reader import LogReader, PartitionView
+from logstore.protocol.chain.opening import read_cluster
+from logstore.protocol.chain.walk import read_checkpoint
+from logstore.protocol.rows.metadata import read_partition_rows, read_topics
+from logstore.protocol.rows.quotas import read_quotas
+from logstore.protocol.rules.trim import FIRST_SEGMENT, Needs, hold_of
+from logstore.reading.direct.reader import LogReader, PartitionView
 from logstore.wiring.open import ReadableLog
 
 LOOK_S = 4.0

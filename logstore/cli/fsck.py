@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _json(verdict: "Verdict") -> object:
-    from logstore.protocol.checks import CURES
+    from logstore.protocol.rules.checks import CURES
 
     return {
         "counts": verdict.counts,
@@ -64,7 +64,7 @@ def _json(verdict: "Verdict") -> object:
 
 def _print(verdict: "Verdict") -> None:
     from logstore.cli.fsck_log import by_cause
-    from logstore.protocol.checks import CURES
+    from logstore.protocol.rules.checks import CURES
 
     counts = verdict.counts
     print_facts(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from logstore.protocol.checks import Problem
+from logstore.protocol.rules.checks import Problem
 
 CHECKS = 3
 

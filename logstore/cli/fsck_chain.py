@@ -16,7 +16,14 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.segment import Header, SegmentKind, body_of
 from logstore.ports.objects import ObjectInfo
-from logstore.protocol.checks import (
+from logstore.protocol.chain.walk import (
+    Front,
+    get_retrying,
+    read_chain_at,
+    read_checkpoint,
+    read_front,
+)
+from logstore.protocol.rules.checks import (
     Problem,
     ProblemKind,
     SeenChain,
@@ -25,7 +32,6 @@ from logstore.protocol.checks import (
     extents_of,
 )
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import Front, get_retrying, read_chain_at, read_checkpoint, read_front
 from logstore.runners.step_runner import BlockingStepRunner
 
 FRONTS_AT_ONCE = 32

@@ -19,7 +19,7 @@ from logstore.history.entries import LogEntry
 from logstore.history.names import entry_key
 from logstore.history.read_keys import read_keys
 from logstore.history.snapshot import DataFile, Snapshot
-from logstore.protocol.checks import Problem, ProblemKind
+from logstore.protocol.rules.checks import Problem, ProblemKind
 from logstore.runners.retrying import RetryingStore
 
 if TYPE_CHECKING:

@@ -34,7 +34,9 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.history.names import table_key
 from logstore.ports.objects import ObjectInfo
-from logstore.protocol.checks import (
+from logstore.protocol.chain.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.chain.walk import read_checkpoint
+from logstore.protocol.rules.checks import (
     Problem,
     ProblemKind,
     SeenChain,
@@ -43,11 +45,9 @@ from logstore.protocol.checks import (
     take_problem,
     trim_problem,
 )
-from logstore.protocol.disposal import fate_of, may_drop_rows
-from logstore.protocol.opening import OLD_REGISTRY, read_cluster
-from logstore.protocol.staging_check import StagingFound
-from logstore.protocol.trim import Needs
-from logstore.protocol.walk import read_checkpoint
+from logstore.protocol.rules.disposal import fate_of, may_drop_rows
+from logstore.protocol.rules.trim import Needs
+from logstore.protocol.sinks.staging_check import StagingFound
 from logstore.wiring.open import ReadableLog
 
 _RANKS = {what: rank for rank, what in enumerate(ProblemKind)}

@@ -7,7 +7,7 @@ has copied it.
 from logstore.cli.fsck_again import found_each_time
 from logstore.formats.staging_keys import STAGING
 from logstore.ports.clock import Clock
-from logstore.protocol.staging_check import StagingFound, check_staging
+from logstore.protocol.sinks.staging_check import StagingFound, check_staging
 from logstore.wiring.open import ReadableLog
 
 

@@ -25,8 +25,8 @@ from logstore.history import names
 from logstore.history.entries import CHECKPOINT_INTERVAL, LogEntry
 from logstore.history.snapshot import CommitFacts, DataFile, Snapshot
 from logstore.history.table_log import TableLog
-from logstore.protocol.checks import Problem, ProblemKind, SeenChain
-from logstore.protocol.disposal import confirmed_start
+from logstore.protocol.rules.checks import Problem, ProblemKind, SeenChain
+from logstore.protocol.rules.disposal import confirmed_start
 from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 

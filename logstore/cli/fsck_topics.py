@@ -23,10 +23,10 @@ from logstore.formats.topic_record import (
     valid_record,
 )
 from logstore.formats.topic_row import TopicRow, TopicStatus
-from logstore.protocol.checks import Problem, ProblemKind
-from logstore.protocol.disposal import Fate, fate_of
+from logstore.protocol.chain.walk import get_retrying
+from logstore.protocol.rules.checks import Problem, ProblemKind
+from logstore.protocol.rules.disposal import Fate, fate_of
 from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import get_retrying
 from logstore.wiring.open import ReadableLog
 
 

@@ -13,9 +13,9 @@ from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
     from logstore.epoch.table_queries import TableQueries
-    from logstore.protocol.retention_sweep import Swept
-    from logstore.protocol.staging_sweep import SweptStaging
-    from logstore.protocol.trimming import TrimPass
+    from logstore.protocol.deletion.retention_sweep import Swept
+    from logstore.protocol.deletion.trimming import TrimPass
+    from logstore.protocol.sinks.staging_sweep import SweptStaging
     from logstore.wiring.open import OpenLog
 
 GRACE_MINUTES = 60
@@ -93,7 +93,7 @@ async def _run(options: argparse.Namespace) -> int:
 
 async def sweep_sinks(log: "OpenLog", *, grace_ms: int) -> "SweptStaging":
     """Delete what Spark sinks staged and no leader will copy any more."""
-    from logstore.protocol.staging_sweep import sweep_staging
+    from logstore.protocol.sinks.staging_sweep import sweep_staging
 
     return await log.runner.run(sweep_staging(log.identity.cluster_id, grace_ms))
 
@@ -113,7 +113,7 @@ async def collect(
 
 async def _defaults(log: "OpenLog", options: argparse.Namespace) -> dict[str, str]:
     """Defaults that brokers published, and the retention that was given."""
-    from logstore.protocol.metadata import read_topic_defaults
+    from logstore.protocol.rows.metadata import read_topic_defaults
 
     published = await log.runner.run(read_topic_defaults())
     given = {
@@ -128,8 +128,8 @@ async def _defaults(log: "OpenLog", options: argparse.Namespace) -> dict[str, st
 
 async def _trust(log: "OpenLog", tables: "TableQueries", name: str) -> None:
     from logstore.errors import Invalid
-    from logstore.protocol.metadata import read_topics
-    from logstore.protocol.verified_versions import change_marks, read_marks
+    from logstore.protocol.rows.metadata import read_topics
+    from logstore.protocol.rows.verified_versions import change_marks, read_marks
 
     topic = (await log.runner.run(read_topics())).get(name)
     snapshot = None if topic is None else await tables.snapshot(topic.topic_id)
@@ -140,8 +140,8 @@ async def _trust(log: "OpenLog", tables: "TableQueries", name: str) -> None:
 
 
 async def _sweep(log: "OpenLog", tables: "TableQueries", defaults: Mapping[str, str]) -> "Swept":
-    from logstore.protocol.metadata import read_table_rows
-    from logstore.protocol.retention_sweep import sweep, topics_to_sweep
+    from logstore.protocol.deletion.retention_sweep import sweep, topics_to_sweep
+    from logstore.protocol.rows.metadata import read_table_rows
 
     topics = await log.runner.run(topics_to_sweep(defaults))
     snapshots = {}
@@ -156,8 +156,8 @@ async def _trim(
     log: "OpenLog", tables: "TableQueries", grace_ms: int
 ) -> tuple["TrimPass", Sequence[str]]:
     from logstore.epoch.durable_table_ends import DurableTableEnds
-    from logstore.protocol.metadata import read_table_rows
-    from logstore.protocol.trimming import Trimmer
+    from logstore.protocol.deletion.trimming import Trimmer
+    from logstore.protocol.rows.metadata import read_table_rows
 
     rows = await log.runner.run(read_table_rows())
     durable_ends = await DurableTableEnds(tables, grace_ms).look(log.runner, fresh=rows.keys())

@@ -14,6 +14,7 @@ from logstore.cli.findings import Finding
 from logstore.cli.output import progress
 from logstore.cli.registry_view import query_all
 from logstore.errors import LogstoreError
+from logstore.formats.acl_record import ACL_RECORDS
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.chain_state import EpochKey
@@ -33,13 +34,13 @@ from logstore.history.names import TABLES
 from logstore.history.table_log import TableLog
 from logstore.ports.objects import ObjectInfo
 from logstore.prices import Requests, cost_of, cost_of_storage
-from logstore.protocol.metadata import read_partition_rows, read_topics
-from logstore.protocol.opening import OLD_REGISTRY, read_cluster
-from logstore.protocol.walk import read_checkpoint
+from logstore.protocol.chain.opening import OLD_REGISTRY, read_cluster
+from logstore.protocol.chain.walk import read_checkpoint
+from logstore.protocol.rows.metadata import read_partition_rows, read_topics
 from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 
-FOLDERS = (CLUSTER_KEY, LEVELS, CHAINS, CHECKPOINTS, TOPICS, "staging/", f"{TABLES}/")
+FOLDERS = (CLUSTER_KEY, LEVELS, CHAINS, CHECKPOINTS, TOPICS, ACL_RECORDS, "staging/", f"{TABLES}/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logstore.errors import Corrupt
+from logstore.formats.acl_row import ACL, AclRow
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.cluster_row import CLUSTER, ClusterRow
@@ -17,7 +18,7 @@ from logstore.formats.quota_row import QUOTA, QuotaRow
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.ports.registry import WRITE_ID, Row
-from logstore.protocol.metadata import read_topics
+from logstore.protocol.rows.metadata import read_topics
 from logstore.protocol.steps import QueryRows, Steps
 from logstore.wiring.open import ReadableLog
 
@@ -25,7 +26,6 @@ OTHERS = (
     "probe",
     "trim",
     "user",
-    "acl",
     "format",
 )
 """Kinds of row that this version shows and does not know how to decode."""
@@ -43,6 +43,7 @@ _KNOWN = {
     COMPACTION: CompactionRow.of,
     CONFIG: ConfigRow.of,
     QUOTA: QuotaRow.of,
+    ACL: AclRow.of,
 }
 
 

@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def topic_name(text: str) -> tuple[bytes, str]:
     """`ID=NAME`, the id as 32 hexadecimal digits."""
-    from logstore.protocol.topics import check_topic_name
+    from logstore.protocol.topics.life import check_topic_name
 
     digits, _, name = text.partition("=")
     try:

@@ -7,7 +7,7 @@ from logstore.history.batches import BATCH_COLUMNS, batches_of
 from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot
 from logstore.history.table_log import TableLog
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 from logstore.runners.retrying import RetryingStore
 from logstore.wiring.open import ReadableLog
 

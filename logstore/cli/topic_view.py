@@ -12,8 +12,8 @@ from logstore.formats.partition_row import EpochEntry
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.reading.reader import LogReader, PartitionView, inherited_configs
-from logstore.reading.segment_fetch import FoundBatch, read_batches
+from logstore.reading.direct.reader import LogReader, PartitionView, inherited_configs
+from logstore.reading.direct.segment_fetch import FoundBatch, read_batches
 from logstore.records.batch import read_header
 from logstore.records.decode import decode_records
 from logstore.wiring.open import ReadableLog

@@ -10,7 +10,7 @@ from logstore.cli.output import print_facts, print_json, print_table
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
-    from logstore.protocol.upgrade import Hindrance, UpgradeView
+    from logstore.protocol.leading.upgrade import Hindrance, UpgradeView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     import asyncio
 
     from logstore.formats.levels import NEWEST_LEVEL
-    from logstore.protocol.upgrade import find_hindrances
+    from logstore.protocol.leading.upgrade import find_hindrances
 
     view = asyncio.run(_view(options))
     found = find_hindrances(view, NEWEST_LEVEL, options.pass_over)
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _view(options: argparse.Namespace) -> "UpgradeView":
     from logstore.ports.clock import SystemClock
-    from logstore.protocol.upgrade import finalize, read_view
+    from logstore.protocol.leading.upgrade import finalize, read_view
     from logstore.wiring.open import open_existing
 
     log = await open_existing(

@@ -25,11 +25,11 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock
-from logstore.protocol.disposal import confirmed_start
-from logstore.protocol.lookup import NotListed
-from logstore.reading.layout import ChainLayout
-from logstore.reading.reader import LogReader, PartitionView, inherited_configs
-from logstore.reading.segment_gone import SegmentGone
+from logstore.protocol.partitions.lookup import NotListed
+from logstore.protocol.rules.disposal import confirmed_start
+from logstore.reading.direct.reader import LogReader, PartitionView, inherited_configs
+from logstore.reading.planning.layout import ChainLayout
+from logstore.reading.planning.segment_gone import SegmentGone
 
 READERS_MAX = 16
 """Tables that are looked at together."""

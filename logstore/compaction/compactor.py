@@ -19,8 +19,8 @@ from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock
 from logstore.prices import Requests
-from logstore.protocol.follow import ROW_AGE_S_MAX
-from logstore.reading.reader import LogReader
+from logstore.protocol.chain.follow import ROW_AGE_S_MAX
+from logstore.reading.direct.reader import LogReader
 from logstore.wiring.open import ReadableLog, open_readable
 
 OWNER_BITS = 31

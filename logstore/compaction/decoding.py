@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from logstore.errors import Corrupt, Refused
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.history.columns import TABLE_COLUMNS
-from logstore.reading.segment_fetch import FoundBatch
+from logstore.reading.direct.segment_fetch import FoundBatch
 from logstore.records.arrow import INFLATED_BYTES_MAX, decode_to_arrow
 from logstore.records.batch import CODEC_BITS, CorruptBatch
 from logstore.records.crc32c import Buffer

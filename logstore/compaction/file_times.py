@@ -2,7 +2,7 @@
 
 from logstore.compaction.clean_rules import CleanRules, undated
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.retention_sweep import written_ms
+from logstore.protocol.deletion.retention_sweep import written_ms
 from logstore.protocol.steps import Steps
 
 

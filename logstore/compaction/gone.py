@@ -13,10 +13,10 @@ from logstore.errors import Corrupt
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.reader import LogReader
-from logstore.reading.segment_gone import SegmentGone
-from logstore.reading.seq_range_batches import Resolve
-from logstore.reading.tasks import SeqRange
+from logstore.reading.direct.reader import LogReader
+from logstore.reading.direct.seq_range_batches import Resolve
+from logstore.reading.planning.segment_gone import SegmentGone
+from logstore.reading.planning.tasks import SeqRange
 from logstore.wiring.open import open_readable
 
 

@@ -16,7 +16,7 @@ from logstore.formats.compaction_row import COMPACTOR
 from logstore.formats.lease_row import LeaseRow
 from logstore.formats.partition_row import NO_BROKER
 from logstore.ports.clock import Clock, SystemClock
-from logstore.protocol.lease import Lease
+from logstore.protocol.leading.lease import Lease
 from logstore.protocol.steps import Steps
 from logstore.wiring.open import OpenLog, open_existing
 

@@ -2,7 +2,7 @@
 
 Whole files only: a file that also holds younger records stays until all of it is below log start,
 and readers are not shown the records below. A sweep is for files that no version names:
-`history.delta.Tables.vacuum` finds them, `protocol.disposal.may_sweep_file` decides. Pure.
+`history.delta.Tables.vacuum` finds them, `protocol.rules.disposal.may_sweep_file` decides. Pure.
 """
 
 from collections.abc import Mapping

@@ -28,9 +28,9 @@ from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
 from logstore.prices import Requests
-from logstore.reading.batch_places import BatchPlaces
-from logstore.reading.task_plan import LayoutOf, OffsetsAt, plan_tasks
-from logstore.reading.tasks import Located, ReadTask, SeqRange
+from logstore.reading.planning.batch_places import BatchPlaces
+from logstore.reading.planning.task_plan import LayoutOf, OffsetsAt, plan_tasks
+from logstore.reading.planning.tasks import Located, ReadTask, SeqRange
 
 MiB = 1024 * 1024
 TASK_BYTES = 256 * MiB

@@ -15,7 +15,7 @@ from logstore.compaction.session import Session
 from logstore.compaction.upkeep import Upkeep
 from logstore.errors import Refused
 from logstore.formats.compaction_row import INTERRUPTED, RunStatus
-from logstore.protocol.metadata import read_table_rows
+from logstore.protocol.rows.metadata import read_table_rows
 
 
 def run_once(session: Session, by: str) -> None:

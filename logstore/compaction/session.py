@@ -25,7 +25,7 @@ from logstore.formats.table_row import TableRow
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.ports.clock import Clock, blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 
 
 class Carrier(Protocol):

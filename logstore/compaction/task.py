@@ -24,9 +24,9 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
-from logstore.reading.segment_fetch import FoundBatch, batches_of
-from logstore.reading.seq_range_batches import Resolve, seq_range_batches
-from logstore.reading.task_segments import TaskSegments, places_of
+from logstore.reading.direct.segment_fetch import FoundBatch, batches_of
+from logstore.reading.direct.seq_range_batches import Resolve, seq_range_batches
+from logstore.reading.direct.task_segments import TaskSegments, places_of
 
 WRITERS = 8
 """Partitions at a time: a put takes 10 to 50 ms of waiting, a small file 3 ms of work."""

@@ -24,7 +24,7 @@ from logstore.errors import LogstoreError
 from logstore.formats.compaction_row import CompactionRow
 from logstore.formats.table_row import TableRow
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
-from logstore.protocol.disposal import DROP, ON_DELETE, Fate, may_drop_table
+from logstore.protocol.rules.disposal import DROP, ON_DELETE, Fate, may_drop_table
 from logstore.protocol.steps import believed_ms
 
 States = Mapping[bytes, TopicState]

@@ -14,7 +14,7 @@ from logstore.compaction.plan import TaskResult, task_of
 from logstore.compaction.task import run_task
 from logstore.errors import LogstoreError, Retryable
 from logstore.objects.metered import MeteredBlockingStore, StoreCounts
-from logstore.reading.task_rows import open_once
+from logstore.reading.direct.task_rows import open_once
 
 
 def carry_out(url: str, storage: Mapping[str, str], text: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from logstore.config.address_overrides import OVERRIDES, parse_overrides
+from logstore.config.authorizer_settings import AUTHORIZER_SETTINGS, check_authorizer
 from logstore.config.changeable import CHANGEABLE
 from logstore.config.compaction_interval import EVERY, parse_every
 from logstore.config.kinds import InvalidConfig, Setting, by_name, unknown_name
@@ -43,6 +44,7 @@ def _topic_default(topic_name: str, name: str) -> Setting:
 BROKER_SETTINGS: Mapping[str, Setting] = by_name(
     (
         *PROCESS_SETTINGS,
+        *AUTHORIZER_SETTINGS,
         *STORAGE_SETTINGS.values(),
         *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()),
     )
@@ -95,6 +97,7 @@ class BrokerSettings:
         parse_overrides(self.text(OVERRIDES))
         parse_every(self.text(EVERY))
         parse_protocol_map(self.text(PROTOCOL_MAP))
+        check_authorizer(self.text)
         self._take_retention("log.retention.minutes", _MINUTE_MS)
         self._take_retention("log.retention.hours", 60 * _MINUTE_MS)
         self._topic_defaults: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
 (`epoch.leadership_transitions`); one with a higher leader epoch ends its leadership. Rows never go
-back (`protocol.row_order`).
+back (`protocol.rows.row_order`).
 
 A topic is served only when all its partition rows exist: an incomplete creation is no topic.
 """
@@ -16,8 +16,8 @@ from logstore.epoch.leader import Leader
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
-from logstore.protocol.row_order import is_older_topic, newest_row
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.rows.row_order import is_older_topic, newest_row
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.slices import Slices, parts_of
 
 SLICE_ROWS = 1_000
@@ -83,8 +83,9 @@ class Catalog:
         self.read_count = 0
         """Times that rows which others may have written came in: the answer to a write that began
         before one of them may be out of date."""
+        self.chain = chain
+        """The one that this broker writes."""
         self._broker = broker
-        self._chain = chain
         self._topic_rows: dict[str, TopicRow] = {}
         self._rows: dict[TopicPartition, PartitionRow] = {}
         self._names: dict[bytes, str] = {}
@@ -194,7 +195,7 @@ class Catalog:
             if not leader.is_released:
                 changes.lost.append(leader)
             leader = None
-        if row.chain != self._chain:
+        if row.chain != self.chain:
             return
         if leader is None:
             changes.claims.append(LeadershipClaim(topic, number, row))

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from logstore.epoch.appender import Appender, Waiter
+from logstore.epoch.late_tasks import start_unless_ended
 from logstore.errors import ConditionFailed, Unavailable
 from logstore.formats.chain_row import CHAIN, ChainStatus, chain_sk
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_in_slices, forget_expired
 from logstore.formats.keys import checkpoint_key
 from logstore.ports.registry import Comparison
-from logstore.protocol.put import create_parts_settled
+from logstore.protocol.chain.put import create_parts_settled
 from logstore.protocol.steps import BackOff, Steps, UpdateRow, sliced
 from logstore.runners.step_runner import StepRunner
 
@@ -71,7 +72,7 @@ class CheckpointWriter:
                 appender = self._appenders.get(key)
                 if appender is not None:
                     appender.checkpoint(frozen.next_seq, epoch_range.rows)
-        self._tasks.create_task(self._put(frozen))
+        start_unless_ended(self._tasks, self._put(frozen))
 
     async def _put(self, frozen: ChainState) -> None:
         seq = frozen.next_seq

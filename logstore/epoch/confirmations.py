@@ -3,9 +3,9 @@
     publish → version n → own catalog has n → all others, asked at once over the connections that
     brokers keep to each other; those that do not answer, by their rows, until they confirm
 
-`logstore.protocol.confirmation` decides. An idle cluster pays nothing; a change costs two queries,
-and a message to each broker; while a broker does not answer, two queries a second. Bounded: after
-`CONFIRM_S` the change stands, and is reported as not known everywhere.
+`logstore.protocol.topics.confirmation` decides. An idle cluster pays nothing; a change costs two
+queries, and a message to each broker; while a broker does not answer, two queries a second.
+Bounded: after `CONFIRM_S` the change stands, and is reported as not known everywhere.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from itertools import count
 
 from logstore.errors import LogstoreError, Retryable
 from logstore.formats.broker_row import BrokerRow
-from logstore.protocol.confirmation import Confirmation, Unconfirmed, look_for_unconfirmed
+from logstore.protocol.topics.confirmation import Confirmation, Unconfirmed, look_for_unconfirmed
 from logstore.retry import pause_s
 from logstore.runners.step_runner import StepRunner
 

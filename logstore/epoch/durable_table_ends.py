@@ -13,9 +13,9 @@ from logstore.epoch.table_queries import NOTHING_VERIFIED, TableQueries
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicStatus
-from logstore.protocol.metadata import read_table_rows, read_topics
+from logstore.protocol.rows.metadata import read_table_rows, read_topics
+from logstore.protocol.rows.verified_versions import change_marks, drop_mark, read_marks
 from logstore.protocol.steps import Steps, believed_ms
-from logstore.protocol.verified_versions import change_marks, drop_mark, read_marks
 from logstore.runners.step_runner import StepRunner, outcome_of
 
 READS_PER_GRACE = 10

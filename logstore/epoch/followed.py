@@ -19,7 +19,7 @@ from logstore.formats.index_rows import (
 )
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState
-from logstore.protocol.active_producers import ActiveProducer, active_producers
+from logstore.protocol.partitions.active_producers import ActiveProducer, active_producers
 from logstore.slices import Slices
 
 

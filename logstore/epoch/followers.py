@@ -4,8 +4,8 @@
     topic.followers = followers.follow(topic.topic_id, {partition: its row, ...})
 
 A look at the next seq is one GET: one a second and chain where nothing happens, about one per
-segment and a quarter more where something does (`protocol.pace`). Bytes of batches are not read
-here but on fetch, through the segment cache.
+segment and a quarter more where something does (`protocol.rules.pace`). Bytes of batches are not
+read here but on fetch, through the segment cache.
 
 Chains that no partition is followed in any more are kept for a while, a few at most: until a sealed
 chain is summed up, and in the life of a chain that partitions were released from, the index of what
@@ -21,9 +21,9 @@ from logstore.errors import LogstoreError, Unavailable
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment import Index
-from logstore.protocol.follow import Follower, copy_of
-from logstore.protocol.pace import PollPace
-from logstore.protocol.partition import ChainCheckpoints
+from logstore.protocol.chain.follow import Follower, copy_of
+from logstore.protocol.partitions.epoch_ranges import ChainCheckpoints
+from logstore.protocol.rules.pace import PollPace
 from logstore.runners.step_runner import StepRunner, outcome_of
 
 CAUGHT_UP_S = 10.0

@@ -32,12 +32,12 @@ from logstore.errors import LogstoreError
 from logstore.formats.chain_state import EpochKey, EpochRange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.disposal import confirmed_start
-from logstore.protocol.leadership import is_shorter, shorten_row
-from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.seal import read_chain_row
+from logstore.protocol.chain.seal import read_chain_row
+from logstore.protocol.leading.leadership import is_shorter, shorten_row
+from logstore.protocol.rows.metadata import read_partition_row
+from logstore.protocol.rules.disposal import confirmed_start
 from logstore.protocol.steps import Gather, Steps, sliced
-from logstore.protocol.witnesses import read_deletions
+from logstore.protocol.topics.witnesses import read_deletions
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import Slices, parts_of
 

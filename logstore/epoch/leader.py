@@ -26,10 +26,10 @@ from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState, ProducedBatch, Sink
 from logstore.formats.segment import AdoptEnd
 from logstore.formats.staging_keys import SinkBatch
-from logstore.protocol.active_producers import ActiveProducer, active_producers
-from logstore.protocol.producers import Refusal, is_ahead, judge
-from logstore.protocol.row_order import newest_row
-from logstore.protocol.sinks import CopyFrom, SinkRefusal, judge_sink
+from logstore.protocol.partitions.active_producers import ActiveProducer, active_producers
+from logstore.protocol.partitions.producers import Refusal, is_ahead, judge
+from logstore.protocol.rows.row_order import newest_row
+from logstore.protocol.sinks.verdicts import CopyFrom, SinkRefusal, judge_sink
 from logstore.records.batch import (
     LOG_APPEND_TIME_BIT,
     SEQUENCE_MAX,
@@ -330,7 +330,7 @@ class Leader:
     def judge_sink(
         self, batch: SinkBatch, batches_total: int | None = None
     ) -> CopyFrom | AlreadyAdopted | SinkRefusal:
-        """May this batch of a sink be copied here? As `protocol.sinks`, which does not wait.
+        """May this batch of a sink be copied here? As `sinks.verdicts`, which does not wait.
 
         Raises `NotLeading`, or `Fenced` when the chain is: neither says anything of a sink.
         """

@@ -11,24 +11,28 @@ delay the others.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from logstore.epoch.appender import Waiter
 from logstore.epoch.catalog import Catalog, LeadershipChanges, LeadershipClaim, Move, Topic
+from logstore.epoch.events import Events
+from logstore.epoch.feed import Feed
+from logstore.epoch.followers import Followers
 from logstore.epoch.leader import Leader
+from logstore.epoch.live_brokers import LiveBrokers
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError
-from logstore.formats.chain_state import ChainState, EpochKey
+from logstore.formats.chain_state import EpochKey
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.leadership import change_leader
-from logstore.protocol.recovery import recover
+from logstore.protocol.leading.leadership import change_leader
+from logstore.protocol.leading.recovery import recover
+from logstore.protocol.leading.takeover import RecoveredPartition
 from logstore.protocol.steps import Gather, Steps, sliced
-from logstore.protocol.takeover import RecoveredPartition
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import Slices, parts_of
 
@@ -36,42 +40,33 @@ AGAIN_FIRST_S, AGAIN_MAX_S = 0.25, 5.0
 SLICE_PARTITIONS = 250
 """Begun to be led between two breaths: some 2 ms."""
 
-ChainOf = Callable[[int], int | None]
-"""A broker's id → its open chain, None while it does not serve."""
-
 logger = logging.getLogger(__name__)
 
 
 class LeadershipTransitions:
-    """`looked` waits until the brokers' rows were read again, which `chain_of` answers from;
-    `publish` notifies other brokers of changes, `on_led` this one that leaders changed."""
+    """Other brokers learn of changes by `feed`, this one by `events`: topics have other leaders."""
 
     def __init__(
         self,
         runner: StepRunner,
-        cluster_id: bytes,
-        broker: int,
         writer: ChainWriter,
         catalog: Catalog,
-        *,
-        chain_of: ChainOf,
-        looked: Callable[[], Awaitable[None]],
-        publish: Callable[[Sequence[FeedChange]], Awaitable[object]],
-        on_led: Callable[[Topic], None],
+        followers: Followers,
+        cluster: LiveBrokers,
+        feed: Feed,
+        events: Events,
     ) -> None:
-        self.warm: Callable[[int], ChainState | None] = lambda epoch: None
-        """Chains that are followed here already."""
         self.claim_count = 0
         self.release_count = 0
         self._runner = runner
-        self._cluster_id = cluster_id
-        self._broker = broker
+        self._cluster_id = writer.chain.cluster_id
+        self._broker = writer.chain.broker
         self._writer = writer
         self._catalog = catalog
-        self._chain_of = chain_of
-        self._looked = looked
-        self._publish = publish
-        self._on_led = on_led
+        self._followers = followers
+        self._cluster = cluster
+        self._feed = feed
+        self._events = events
         self._claims: dict[TopicPartition, LeadershipClaim] = {}
         self._moves: dict[TopicPartition, Move] = {}
         self._wake = asyncio.Event()
@@ -101,7 +96,7 @@ class LeadershipTransitions:
                     self._become_leader(LeadershipClaim(topic, one.partition, one.row), one.state)
                     led[one.topic_id] = topic
             for topic in led.values():
-                self._on_led(topic)
+                self._events.topics.report(topic)
 
     def lead_new(self, topic: Topic, rows: Mapping[int, PartitionRow]) -> Slices[None]:
         """Lead partitions without an earlier leader, by number; `rows` are those just made.
@@ -113,7 +108,7 @@ class LeadershipTransitions:
                 yield
             for partition, row in some:
                 self._become_leader(LeadershipClaim(topic, partition, row), PartitionState())
-            self._on_led(topic)
+            self._events.topics.report(topic)
 
     @property
     def is_idle(self) -> bool:
@@ -207,7 +202,8 @@ class LeadershipTransitions:
             wanted[key] = claim.topic.rows[claim.partition]
         if not wanted:
             return
-        states = await self._runner.run(recover(self._cluster_id, self._broker, wanted, self.warm))
+        warm = self._followers.chain_state
+        states = await self._runner.run(recover(self._cluster_id, self._broker, wanted, warm))
         now = {key: claims[key]._replace(row=row) for key, row in wanted.items()}
         await self._runner.run(sliced(self._lead_claimed(now, states)))
         self._writer.flush()
@@ -234,12 +230,12 @@ class LeadershipTransitions:
                     self._become_leader(claims[key], state)
                     led[key.topic_id] = topic
             for topic in led.values():
-                self._on_led(topic)
+                self._events.topics.report(topic)
 
     def _become_leader(self, claim: LeadershipClaim, state: PartitionState) -> None:
         """Unless the row is another leadership's by now, which has another state.
 
-        `on_led` is to be called after it.
+        It is to be reported to `events` after that.
         """
         topic, number, row = claim
         if not self._is_wanted(claim) or topic.rows[number].leader_epoch != row.leader_epoch:
@@ -267,7 +263,7 @@ class LeadershipTransitions:
         seqs = [self._release(move.leader) for move in led.values()]
         self._writer.flush()
         await committed(self._writer, max(seqs))
-        await self._looked()  # a target may drain since it was chosen
+        await self._feed.looked()  # a target may drain since it was chosen
         rows: Sequence[PartitionRow | LogstoreError] = await self._runner.run(
             _each([self._hand_over(move) for move in led.values()])
         )
@@ -284,7 +280,7 @@ class LeadershipTransitions:
             del moves[key]
             self.release_count += 1
             changes.append(FeedChange(move.topic.name, move.topic.topic_id, move.leader.partition))
-        await self._publish(changes)
+        await self._feed.publish(changes, is_urgent=True)
 
     def _release(self, leader: Leader) -> int:
         """Once; tried again, its leadership-end entry is where it was."""
@@ -293,7 +289,7 @@ class LeadershipTransitions:
     def _hand_over(self, move: Move) -> Steps[PartitionRow]:
         """Name the next leader: the target, or this broker again when that is gone or drains."""
         leader = move.leader
-        chain = self._chain_of(move.target)
+        chain = self._cluster.chain_of(move.target)
         broker = move.target if chain is not None else self._broker
         try:
             row = yield from change_leader(

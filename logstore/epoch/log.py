@@ -13,46 +13,44 @@ chain is fenced, `fenced` is set and this `Log` is over: another broker leads it
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from logstore.epoch.appender import Waiter
 from logstore.epoch.catalog import Catalog, LeadershipChanges, Topic
-from logstore.epoch.confirmations import Ask, Confirmations
+from logstore.epoch.confirmations import Ask
 from logstore.epoch.draining import Successor, drain
-from logstore.epoch.feed_reads import FeedReads
+from logstore.epoch.events import Events
+from logstore.epoch.feed import Feed
 from logstore.epoch.followers import Followers
 from logstore.epoch.forgetting import NOTHING, forget_ended, shorten_rows
 from logstore.epoch.leadership_transitions import LeadershipTransitions, committed
 from logstore.epoch.live_brokers import LiveBrokers
 from logstore.epoch.log_settings import LogSettings
 from logstore.epoch.membership import Heartbeats, Membership
+from logstore.epoch.shared_rows import SharedRows
 from logstore.epoch.topic_changes import TopicChanges
 from logstore.epoch.watch import Watch
 from logstore.epoch.writer import ChainWriter
 from logstore.formats.broker_row import BrokerRow, BrokerStatus
 from logstore.formats.chain_state import ChainState, SegmentSpan
-from logstore.formats.config_row import BrokerConfigs
 from logstore.formats.feed_row import FeedChange
-from logstore.formats.quota_row import Quotas
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.changes import publish
-from logstore.protocol.flush import FlushSettings
-from logstore.protocol.index_cache import IndexCache
-from logstore.protocol.liveness import Liveness
-from logstore.protocol.lookup import FoundRows
-from logstore.protocol.metadata import read_brokers
-from logstore.protocol.partition import ChainCheckpoints
-from logstore.protocol.start import BrokerInfo, Started, begin, finish
+from logstore.protocol.chain.flush import FlushSettings
+from logstore.protocol.leading.start import BrokerInfo, Started, begin, finish
+from logstore.protocol.leading.takeover import RecoveredPartition
+from logstore.protocol.partitions.epoch_ranges import ChainCheckpoints
+from logstore.protocol.partitions.index_cache import IndexCache
+from logstore.protocol.partitions.lookup import FoundRows
+from logstore.protocol.rows.metadata import read_brokers
+from logstore.protocol.rows.view import RegistryUpdate
+from logstore.protocol.rules.liveness import Liveness
 from logstore.protocol.steps import sliced
-from logstore.protocol.takeover import RecoveredPartition
-from logstore.protocol.view import RegistryUpdate
-from logstore.reading.cache import SegmentCache
-from logstore.reading.history import History
-from logstore.reading.read import Chunk, FoundRecord, Reader, read_in_memory
-from logstore.reading.readable import Readable
-from logstore.reading.table_batches import Compression
-from logstore.reading.tiers import Tiers
-from logstore.runners.step_runner import StepRunner, outcome_of
+from logstore.reading.brokers.cache import SegmentCache
+from logstore.reading.brokers.history import History
+from logstore.reading.brokers.read import Chunk, FoundRecord, Reader, read_in_memory
+from logstore.reading.brokers.readable import Readable
+from logstore.reading.brokers.tiers import Tiers
+from logstore.reading.planning.table_batches import Compression
+from logstore.runners.step_runner import outcome_of
 from logstore.wiring.open import OpenLog
 
 __all__ = ["BrokerInfo", "FlushSettings", "Log", "LogSettings", "Topic"]
@@ -61,35 +59,26 @@ PRODUCER_ID_SHIFT = 32
 
 
 class Log:
-    broker_configs: BrokerConfigs
-    """Settings of brokers that were changed while they ran, as last read."""
-    quotas: Quotas
-    """Of clients, as last read."""
-    _on_rows: Callable[[], None] | None = None
-
     def __init__(
         self,
-        runner: StepRunner,
+        opened: OpenLog,
         me: BrokerInfo,
         started: Started,
         heartbeats: Heartbeats,
         settings: LogSettings,
         tasks: asyncio.TaskGroup,
-        opened: OpenLog,
     ) -> None:
+        """Each part is made of those above it."""
+        runner = self.runner = opened.runner
         cluster_id = self.cluster_id = opened.identity.cluster_id
         self.epoch = started.opened.epoch
         self.me, self.url = me, opened.location.url  # which never has credentials
-        self.runner = runner
-        cluster = self._cluster = LiveBrokers(me.broker, runner.clock, lambda: self._watch.hurry())
-        self.live_brokers = cluster.live_brokers
-        self.mark_dead = cluster.mark_dead
-        self.on_death = cluster.on_death
-        self.cache = SegmentCache(runner, bytes_max=settings.cache_bytes_max)
+        self.rows = SharedRows()
         self._tasks = tasks
         self._producer_count = 0
-        self._callbacks: list[Callable[[Topic], None]] = []
-        self.writer = ChainWriter(
+        events = self._events = Events()
+        self.cache = SegmentCache(runner, bytes_max=settings.cache_bytes_max)
+        writer = self.writer = ChainWriter(
             _opened_chain(cluster_id, started),
             broker=me.broker,
             runner=runner,
@@ -99,66 +88,36 @@ class Log:
             limits=settings.limits,
             producer_expiration_ms=settings.producer_expiration_ms,
         )
-        self._catalog = Catalog(me.broker, self.epoch)
-        self._membership = Membership(runner, self.writer, me.broker, heartbeats)
-        self._leading = LeadershipTransitions(
-            runner,
-            cluster_id,
-            me.broker,
-            self.writer,
-            self._catalog,
-            chain_of=cluster.chain_of,
-            looked=lambda: self._watch.looked(),
-            publish=partial(self.publish, is_urgent=True),
-            on_led=self._notify,
+        catalog = self._catalog = Catalog(me.broker, self.epoch)
+        cluster = self._cluster = LiveBrokers(me.broker, runner.clock, events)
+        self.live_brokers = cluster.live_brokers
+        self.mark_dead = cluster.mark_dead
+        self.on_death = cluster.on_death
+        self._checkpoints = ChainCheckpoints(
+            IndexCache(settings.index_cache_bytes_max),
+            live={self.epoch: lambda: writer.checkpoints.durable},
         )
-        changes = self._topic_changes = self._new_topic_changes()
+        grace_s = settings.delete_grace_s
+        followers = self._followers = Followers(
+            cluster_id, runner, self._checkpoints, tasks, delete_grace_s=grace_s
+        )
+        self._membership = Membership(runner, writer, catalog, followers, heartbeats)
+        self._watch = Watch(runner, catalog, cluster, events)
+        feed = self._feed = Feed(runner, catalog, cluster, self._watch, tasks)
+        self.publish = feed.publish
+        self.read_feed = feed.read
+        leading = self._leading = LeadershipTransitions(
+            runner, writer, catalog, followers, cluster, feed, events
+        )
+        changes = TopicChanges(runner, writer, catalog, leading, cluster, feed, events)
         self.create_topic = changes.create_topic
         self.create_partitions = changes.create_partitions
         self.delete_topic = changes.delete_topic
-        self._watch = self._new_watch()
-        self._checkpoints = ChainCheckpoints(
-            IndexCache(settings.index_cache_bytes_max),
-            live={self.epoch: lambda: self.writer.checkpoints.durable},
-        )
-        self._followers = self._new_followers(settings)
-        self._leading.warm = self._followers.chain_state
-        self._membership.followed = self._followers.served
         self._segments = self._new_segments(settings)
         self.history = History(runner, opened.tables, settings.history)
         self._tiers = Tiers(runner, self._segments, self.history)
-
-    def _new_followers(self, settings: LogSettings) -> Followers:
-        return Followers(
-            self.cluster_id,
-            self.runner,
-            self._checkpoints,
-            self._tasks,
-            delete_grace_s=settings.delete_grace_s,
-        )
-
-    def _new_topic_changes(self) -> TopicChanges:
-        self._membership.feed = lambda: self.feed_version
-        reads = FeedReads(
-            self.runner.clock,
-            version=lambda: self.feed_version,
-            looked=lambda: self._watch.looked(),
-        )
-        self.read_feed = reads.read
-        self._confirmations = Confirmations(self.runner, self.epoch, read_own=reads.read)
-        return TopicChanges(
-            self.runner,
-            self.cluster_id,
-            self.me.broker,
-            self.writer,
-            self._catalog,
-            self._leading,
-            chain_of=self._cluster.chain_of,
-            follow_up=self._follow_up,
-            on_update=self._on_update,
-            publish=self.publish,
-            confirmed=self._confirmations.wait,
-        )
+        events.rows.listen(self._on_update)
+        events.leaderships.listen(self._follow_up)
 
     def _new_segments(self, settings: LogSettings) -> Reader:
         checkpoints, followers = self._checkpoints, self._followers
@@ -172,17 +131,6 @@ class Log:
         )
         self._reading_ahead = self._tasks.create_task(segments.ahead.run())
         return segments
-
-    def _new_watch(self) -> Watch:
-        return Watch(
-            self.runner,
-            version=lambda: self._catalog.version,
-            edit_count=lambda: self._catalog.edit_count,
-            news=self._catalog.news,
-            on_update=self._on_update,
-            on_brokers=self._cluster.observe,
-            is_one_silent=lambda: self.liveness.is_one_silent,
-        )
 
     @staticmethod
     async def start(
@@ -198,10 +146,10 @@ class Log:
             started = await runner.run(finish(cluster_id, me, begun))
         finally:
             beating.cancel()
-        log = Log(runner, me, started, heartbeats, settings, tasks, opened)
+        log = Log(opened, me, started, heartbeats, settings, tasks)
         update = started.update
         log.writer.follow_level(update.format_level, me.level_max)
-        log.quotas, log.broker_configs = update.quotas or {}, update.configs or {}
+        log.rows.take(update)
         changes = log._catalog.apply(update)
         await runner.run(sliced(log._leading.lead_recovered(started.recovered)))
         log._follow_up(changes)
@@ -277,39 +225,15 @@ class Log:
 
     def on_change(self, callback: Callable[[Topic], None]) -> None:
         """Call back whenever a topic came, went, or has other rows or leaders here."""
-        self._callbacks.append(callback)
-
-    def watch_configs(self, callback: Callable[[], None]) -> None:
-        """Call back now, and whenever `quotas` or `broker_configs` have changed."""
-        self._on_rows = callback
-        callback()
+        self._events.topics.listen(callback)
 
     def look_again(self) -> None:
         """Read the change feed now instead of at its next turn."""
         self._watch.look_again()
 
-    async def publish(
-        self, changes: Sequence[FeedChange], *, is_urgent: bool = False
-    ) -> int | None:
-        """Publish changed rows to every broker. A hint: a failure is not reported.
-
-        `is_urgent`: others are asked to read them now, and not at their next turn. Returns the
-        version of the feed that has them; None where it could not be written.
-        """
-        if not changes:
-            return None
-        version = await outcome_of(self.runner.run(publish(changes)))
-        self._watch.look_again()
-        if not isinstance(version, int):
-            return None
-        if is_urgent:
-            hint = self._confirmations.hint(version, self.live_brokers())
-            self._tasks.create_task(hint)
-        return version
-
     def ask_others_by(self, ask: Ask) -> None:
         """`ask` has another broker read the feed; without it their rows alone are looked at."""
-        self._confirmations.ask = ask
+        self._feed.confirmations.ask = ask
 
     async def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""
@@ -330,11 +254,7 @@ class Log:
         rows = update.partitions.values()
         if any(row is not None and row.target == self.me.broker for row in rows):
             self._watch.hurry()  # the next news may be that it is ours
-        known = (self.quotas, self.broker_configs)
-        self.quotas = known[0] if update.quotas is None else update.quotas
-        self.broker_configs = known[1] if update.configs is None else update.configs
-        if self._on_rows is not None and (self.quotas, self.broker_configs) != known:
-            self._on_rows()
+        self.rows.take(update)
         self._follow_up(self._catalog.apply(update))
 
     def _follow_up(self, changes: LeadershipChanges) -> None:
@@ -344,14 +264,10 @@ class Log:
             self._tasks.create_task(self._look_quietly())
         for topic in changes.changed:
             self._follow(topic)
-            self._notify(topic)
+            self._events.topics.report(topic)
 
     async def _look_quietly(self) -> None:
         await outcome_of(self.check_not_sealed())
-
-    def _notify(self, topic: Topic) -> None:
-        for callback in self._callbacks:
-            callback(topic)
 
     def _follow(self, topic: Topic) -> None:
         """Follow the partitions of which this broker is a replica and another one the leader."""

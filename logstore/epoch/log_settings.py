@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from logstore.epoch.writer import ChainLimits
 from logstore.formats.partition_state import PRODUCER_EXPIRATION_MS
-from logstore.protocol.flush import FlushSettings, MiB
-from logstore.protocol.index_cache import INDEX_CACHE_BYTES
-from logstore.reading.history import HistorySettings
-from logstore.reading.segment_parts import WHOLE_BYTES_MAX
+from logstore.protocol.chain.flush import FlushSettings, MiB
+from logstore.protocol.partitions.index_cache import INDEX_CACHE_BYTES
+from logstore.reading.brokers.history import HistorySettings
+from logstore.reading.brokers.segment_parts import WHOLE_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,17 @@ be out of date, so before it answers a fetch it looks for a seal (safety rule 9)
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
+from logstore.epoch.catalog import Catalog
+from logstore.epoch.followers import Followers
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import ConditionFailed, Fenced, LogstoreError, NoRoom, Unavailable
 from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Comparison, Row
-from logstore.protocol.find_seal import find_seal
-from logstore.protocol.start import LEASE_S
+from logstore.protocol.chain.find_seal import find_seal
+from logstore.protocol.leading.start import LEASE_S
 from logstore.runners.step_runner import StepRunner
 from logstore.troubles import LastingTroubles
 
@@ -31,8 +33,8 @@ class Heartbeats:
     """The broker's row, moved on and on; from its first writing to the end of the process."""
 
     def __init__(self, runner: StepRunner, broker: int, epoch: int, last: int) -> None:
+        self.broker = broker
         self._runner = runner
-        self._broker = broker
         self._epoch = epoch
         self._last = last
 
@@ -60,7 +62,7 @@ class Heartbeats:
         try:
             await self._runner.registry.update_if(
                 BROKER,
-                str(self._broker),
+                str(self.broker),
                 sets,
                 Comparison("epoch", "=", self._epoch),
                 Comparison("status", "!=", BrokerStatus.FENCED.value),
@@ -85,18 +87,23 @@ class Heartbeats:
 
 class Membership:
     def __init__(
-        self, runner: StepRunner, writer: ChainWriter, broker: int, heartbeats: Heartbeats
+        self,
+        runner: StepRunner,
+        writer: ChainWriter,
+        catalog: Catalog,
+        followers: Followers,
+        heartbeats: Heartbeats,
     ) -> None:
+        """Heartbeats say up to which version the `catalog` has the change feed, and which chains
+        of others consumers can read here, by `followers`.
+        """
         self.status = BrokerStatus.SERVING
-        self.followed: Callable[[], Sequence[int]] = tuple
-        """Chains of others that consumers can read here."""
         self.has_no_room = False
         """Whether the registry's disk was full at the last heartbeat."""
-        self.feed: Callable[[], int] = int
-        """Up to which version this broker has read and applied the change feed."""
         self._runner = runner
         self._writer = writer
-        self._broker = broker
+        self._catalog = catalog
+        self._followers = followers
         self._heartbeats = heartbeats
         self._renewed_s = float("-inf")
         self._troubles = LastingTroubles()
@@ -131,7 +138,7 @@ class Membership:
             if self._troubles.occurred(NOT_RENEWED, clock.monotonic_s()) is not None:
                 why = str(error) or "no answer in time"
                 logger.warning(
-                    "cannot renew the lease, continuing: broker=%d %s", self._broker, why
+                    "cannot renew the lease, continuing: broker=%d %s", self._heartbeats.broker, why
                 )
         else:
             self.has_no_room = False
@@ -149,8 +156,8 @@ class Membership:
                 self.status,
                 writer.oldest_put_age_s,
                 writer.committed_end,
-                self.followed(),
-                self.feed(),
+                self._followers.served(),
+                self._catalog.version,
             )
         except ConditionFailed:
             writer.stop()

@@ -3,8 +3,8 @@
     LogAppendTime          retention
     offsets of groups      `offsets.retention.minutes`
 
-The wall clock, or the time of the chain where that is later (`logstore.protocol.chain_time`): it
-goes on from the time of the store. So a host whose clock is behind makes no record look older to
+The wall clock, or the time of the chain where that is later (`logstore.protocol.rules.chain_time`):
+it goes on from the time of the store. So a host whose clock is behind makes no record look older to
 the brokers that judge it. One whose clock is ahead delays its deletion.
 """
 

@@ -1,7 +1,7 @@
 """Creates, grows and deletes topics, and leads at once those partitions that are ours.
 
-Rows first (`logstore.protocol.topics`), then the own catalog, then the leaders here. A change is
-published when the leadership-begin entries are committed.
+Rows first (`logstore.protocol.topics.life`), then the own catalog, then the leaders here. A change
+is published when the leadership-begin entries are committed.
 
 A name is served as one life of a topic (safety rule 20):
 
@@ -15,21 +15,24 @@ read that. Where anything was read since the write began, the row is read again 
 believed.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from logstore.epoch.catalog import Catalog, LeadershipChanges, Topic
 from logstore.epoch.confirmations import NotKnownEverywhere
+from logstore.epoch.events import Events
+from logstore.epoch.feed import Feed
 from logstore.epoch.leadership_transitions import LeadershipTransitions, committed
+from logstore.epoch.live_brokers import LiveBrokers
 from logstore.epoch.writer import ChainWriter
 from logstore.errors import Invalid, Retryable
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
-from logstore.protocol.metadata import read_topic_row
+from logstore.protocol.rows.metadata import read_topic_row
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.protocol.steps import sliced
-from logstore.protocol.topic_change import create_partitions
-from logstore.protocol.topics import (
+from logstore.protocol.topics.life import (
     FormerLife,
     NewTopic,
     RowsRemoved,
@@ -38,7 +41,7 @@ from logstore.protocol.topics import (
     delete_topic,
     drop_lacking_topic,
 )
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.topics.topic_change import create_partitions
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import Slices, parts_of
 
@@ -60,33 +63,23 @@ class TopicChanges:
     def __init__(
         self,
         runner: StepRunner,
-        cluster_id: bytes,
-        broker: int,
         writer: ChainWriter,
         catalog: Catalog,
         leading: LeadershipTransitions,
-        *,
-        chain_of: Callable[[int], int | None],
-        follow_up: Callable[[LeadershipChanges], None],
-        on_update: Callable[[RegistryUpdate], None],
-        publish: Callable[[Sequence[FeedChange]], Awaitable[int | None]],
-        confirmed: Callable[[int], Awaitable[None]],
+        cluster: LiveBrokers,
+        feed: Feed,
+        events: Events,
     ) -> None:
-        """`chain_of` is the chain of a live broker, None of others. The other four are the log's:
-        what follows leadership changes and changed rows, publication to other brokers, and their
-        confirmation that they know a version of the feed.
-        """
+        """Other brokers learn of changes by `feed`; this one by `events`, from their rows."""
         self._runner = runner
-        self._cluster_id = cluster_id
-        self._broker = broker
+        self._cluster_id = writer.chain.cluster_id
+        self._broker = writer.chain.broker
         self._writer = writer
         self._catalog = catalog
         self._leading = leading
-        self._chain_of = chain_of
-        self._follow_up = follow_up
-        self._on_update = on_update
-        self._publish = publish
-        self._confirmed = confirmed
+        self._cluster = cluster
+        self._feed = feed
+        self._events = events
 
     async def create_topic(
         self,
@@ -152,13 +145,13 @@ class TopicChanges:
 
         Raises `NotKnownEverywhere`.
         """
-        version = await self._publish([FeedChange(name, topic_id)])
+        version = await self._feed.publish([FeedChange(name, topic_id)])
         if version is None:
             raise NotKnownEverywhere(
                 f"the change is made, but could not be published to other brokers: topic={name}; "
                 "they read it within a minute"
             )
-        await self._confirmed(version)
+        await self._feed.confirmed(version)
 
     async def create_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
@@ -173,14 +166,14 @@ class TopicChanges:
         rows = dict(enumerate(new, before))
         read_count = self._catalog.read_count
         grown = await self._runner.run(create_partitions(name, topic.topic_id, rows))
-        version = await self._publish([FeedChange(name, topic.topic_id)])
+        version = await self._feed.publish([FeedChange(name, topic.topic_id)])
         partitions = {
             TopicPartition(topic.topic_id, number): row for number, row in grown.partitions.items()
         }
         current = await self._check_current(name, topic.topic_id, read_count) or grown.topic
-        self._on_update(RegistryUpdate(0, {name: current}, partitions, is_written=True))
+        self._events.rows.report(RegistryUpdate(0, {name: current}, partitions, is_written=True))
         if version is not None:
-            await self._confirmed(version)
+            await self._feed.confirmed(version)
         return topic
 
     def _new_rows(self, assignments: Sequence[Sequence[int]]) -> Slices[list[PartitionRow]]:
@@ -190,7 +183,7 @@ class TopicChanges:
                 yield
             for replicas in some:
                 is_ours = replicas[0] == self._broker
-                chain = self._writer.chain.epoch if is_ours else self._chain_of(replicas[0])
+                chain = self._writer.chain.epoch if is_ours else self._cluster.chain_of(replicas[0])
                 if chain is None:
                     raise NotAlive(f"broker is not alive, it cannot lead: broker={replicas[0]}")
                 rows.append(PartitionRow.new(replicas[0], chain, replicas))
@@ -219,13 +212,13 @@ class TopicChanges:
             await self._runner.run(sliced(self._leading.lead_new(topic, ours)))
             changes.claims.clear()
         finally:  # or what is not led yet would be led by no one
-            self._follow_up(changes)
+            self._events.leaderships.report(changes)
         if ours:
             # A fenced broker may still write rows, but it must not say that it leads the topic.
             # The watch may have claimed them by now, and nothing be open any more.
             await committed(self._writer, self._writer.appended_seq)
         if is_first_life:  # others answer that they do not know it, and clients ask again
-            await self._publish([FeedChange(name, topic.topic_id)])
+            await self._feed.publish([FeedChange(name, topic.topic_id)])
         else:
             await self._announce(name, topic.topic_id)
         return topic
@@ -240,5 +233,5 @@ class TopicChanges:
             partitions = {
                 TopicPartition(topic.topic_id, n): None for n in range(topic.partition_count)
             }
-            self._on_update(RegistryUpdate(0, {name: None}, partitions, is_written=True))
+            self._events.rows.report(RegistryUpdate(0, {name: None}, partitions, is_written=True))
         await self._announce(name, topic.topic_id)

@@ -12,13 +12,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from logstore.epoch.events import Events
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BrokerRow
-from logstore.protocol.metadata import read_brokers
+from logstore.protocol.rows.metadata import read_brokers
+from logstore.protocol.rows.view import RegistryUpdate, read_everything, read_update
 from logstore.protocol.steps import Steps, sliced
-from logstore.protocol.view import RegistryUpdate, read_everything, read_update
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import Slices
 
@@ -39,27 +40,38 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+class KnownRows(Protocol):
+    """A `Catalog`, as far as the watch needs it."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def edit_count(self) -> int: ...
+
+    def news(self, update: RegistryUpdate) -> Slices[RegistryUpdate]: ...
+
+
+class WatchedBrokers(Protocol):
+    """`LiveBrokers`, as far as the watch needs them."""
+
+    @property
+    def is_one_silent(self) -> bool: ...
+
+    def observe(self, brokers: Mapping[int, BrokerRow]) -> None: ...
+
+
 class Watch:
-    """`version` is that of the feed up to which all is known; `news` leaves known rows out."""
+    """Reports to `events` the rows that are news. Unrest there has it read them more often."""
 
     def __init__(
-        self,
-        runner: StepRunner,
-        *,
-        version: Callable[[], int],
-        edit_count: Callable[[], int],
-        news: Callable[[RegistryUpdate], Slices[RegistryUpdate]],
-        on_update: Callable[[RegistryUpdate], None],
-        on_brokers: Callable[[Mapping[int, BrokerRow]], None],
-        is_one_silent: Callable[[], bool],
+        self, runner: StepRunner, catalog: KnownRows, cluster: WatchedBrokers, events: Events
     ) -> None:
         self._runner = runner
-        self._version = version
-        self._edit_count = edit_count
-        self._news = news
-        self._on_update = on_update
-        self._on_brokers = on_brokers
-        self._is_one_silent = is_one_silent
+        self._catalog = catalog
+        self._cluster = cluster
+        self._events = events
+        events.unrest.listen(lambda _: self.hurry())
         self._wake = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
         self._is_over = False
@@ -113,16 +125,16 @@ class Watch:
 
     async def _look(self, *, are_brokers_wanted: bool) -> None:
         clock = self._runner.clock
-        is_due = clock.monotonic_s() >= self._brokers_at_s or self._is_one_silent()
+        is_due = clock.monotonic_s() >= self._brokers_at_s or self._cluster.is_one_silent
         if is_due or are_brokers_wanted:
             self._brokers_at_s = clock.monotonic_s() + BROKERS_S
-            self._on_brokers(await self._in_time(read_brokers(), POLL_S_MAX))
+            self._cluster.observe(await self._in_time(read_brokers(), POLL_S_MAX))
         if clock.monotonic_s() >= self._everything_at_s:
             self._put_off_everything()
             if not await self._read(read_everything, EVERYTHING_S_MAX):
                 self._everything_at_s = clock.monotonic_s()
         else:
-            await self._read(lambda: read_update(self._version()), POLL_S_MAX)
+            await self._read(lambda: read_update(self._catalog.version), POLL_S_MAX)
 
     async def _in_time(self, steps: Steps[T], seconds: float) -> T:
         async with asyncio.timeout(seconds):
@@ -136,18 +148,18 @@ class Watch:
         Rows read before such a change would undo it here: leadership would begin twice.
         """
         for _ in range(READS_MAX):
-            edit_count = self._edit_count()
+            edit_count = self._catalog.edit_count
             update = await self._in_time(self._news_of(steps()), seconds)
-            if edit_count == self._edit_count():
+            if edit_count == self._catalog.edit_count:
                 if update is not None:
-                    self._on_update(update)
+                    self._events.rows.report(update)
                 return True
         return False
 
     def _news_of(self, steps: Steps[RegistryUpdate | None]) -> Steps[RegistryUpdate | None]:
         """What `steps` read that is not known, so that little is applied in one go."""
         update = yield from steps
-        return None if update is None else (yield from sliced(self._news(update)))
+        return None if update is None else (yield from sliced(self._catalog.news(update)))
 
     def _put_off_everything(self) -> None:
         """Brokers that start together do not read everything together."""

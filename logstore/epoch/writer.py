@@ -1,8 +1,8 @@
 """Runs one open chain: gathers batches, freezes segments, puts them, notifies waiters.
 
 Appending is plain method calls on the event loop, so a leader's offsets are given in the order of
-arrival. `run` flushes when `protocol.flush` says so; `protocol.pipeline` decides what is committed.
-One callback per waiting request and commit, no task and no future per batch.
+arrival. `run` flushes when `protocol.chain.flush` says so; `protocol.chain.pipeline` decides what
+is committed. One callback per waiting request and commit, no task and no future per batch.
 
 The chain's state (`chain`) is as appended, the open segment included; if the chain is fenced it is
 worthless and so is this object: `fenced` is set, every waiter gets the error, nothing is put again.
@@ -16,6 +16,7 @@ from typing import Protocol
 from logstore.epoch.appender import Appender, Waiter
 from logstore.epoch.checkpoint_writer import CheckpointWriter
 from logstore.epoch.full_disk import FullDisk
+from logstore.epoch.late_tasks import start_unless_ended
 from logstore.errors import Fenced
 from logstore.formats.chain_state import ChainState, EpochKey, EpochRange, SegmentSpan
 from logstore.formats.index_rows import set_last_positions
@@ -36,10 +37,10 @@ from logstore.formats.segment import EntryKind
 from logstore.formats.segment_builder import Arena, ArenaPool, FrozenSegment, SegmentBuilder
 from logstore.formats.topic_partition import TopicPartition
 from logstore.histogram import Histogram
-from logstore.protocol.chain_time import ChainTime
-from logstore.protocol.flush import FlushReason, FlushSettings, KiB, MiB, flush_delay_s
-from logstore.protocol.pipeline import Pipeline, Window
-from logstore.protocol.put import KeyTaken, put_once
+from logstore.protocol.chain.flush import FlushReason, FlushSettings, KiB, MiB, flush_delay_s
+from logstore.protocol.chain.pipeline import Pipeline, Window
+from logstore.protocol.chain.put import KeyTaken, put_once
+from logstore.protocol.rules.chain_time import ChainTime
 from logstore.records.crc32c import crc32c
 from logstore.runners.step_runner import StepRunner
 
@@ -437,7 +438,7 @@ class ChainWriter:
 
     def _start_puts(self) -> None:
         while (segment := self._pipeline.start()) is not None:
-            self._tasks.create_task(self._put(segment))
+            start_unless_ended(self._tasks, self._put(segment))
 
     async def _put(self, segment: FrozenSegment) -> None:
         put = put_once(self.chain.epoch, segment, self.full_disk.found)

@@ -6,7 +6,7 @@ CLUSTER_KEY = "cluster.json"
 CHAINS = "chains/"
 CHECKPOINTS = "checkpoints/"
 LEVELS = "levels/"
-"""Marks of finalized format levels, one a level (`protocol.upgrade`)."""
+"""Marks of finalized format levels, one a level (`protocol.leading.upgrade`)."""
 
 
 def _spread(epoch: int) -> str:

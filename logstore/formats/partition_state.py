@@ -14,7 +14,8 @@ leadership-begin, leadership-end and state entries and in checkpoints: a chain r
        4  aborted ones      each: producer id 8, first offset 8, last offset 8
 
 State changes only in `apply_batch` and `apply_adopted`, live and at replay alike: deciding whether
-a batch may be appended (`protocol.producers`, `protocol.sinks`) changes nothing. Pure.
+a batch may be appended (`protocol.partitions.producers`, `protocol.sinks.verdicts`) changes
+nothing. Pure.
 
 A partition may have many producers: a client that starts takes a new id, and ids stay for a
 day. So producers stay packed in memory, as they are stored (a fifth of the memory of objects, and
@@ -32,8 +33,8 @@ batches is not recognized any more, and stored again.
 
 A sink is forgotten `SINK_EXPIRATION_MS` of chain time after its last batch, by the same rules; one
 whose batch is the last that there can be, of a single batch write, after `ONE_SHOT_EXPIRATION_MS`.
-Manifests that are older are refused (`protocol.sinks`), so no batch of a forgotten sink is copied
-twice.
+Manifests that are older are refused (`protocol.sinks.verdicts`), so no batch of a forgotten sink is
+copied twice.
 """
 
 import struct

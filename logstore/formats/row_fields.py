@@ -13,7 +13,8 @@
     compaction        <run>                   CompactionRow
     config            broker=<id>             ConfigRow         of all brokers: `broker=`
     quota             <0-f>                   QuotaRow          spread by entity
-    trim              <topic id>              see `protocol.verified_versions`
+    acl               <0-f>                   AclRow            spread by principal and pattern
+    trim              <topic id>              see `protocol.rows.verified_versions`
 
 A row is a dataclass, each of its fields an attribute of the same name. Integers, strings and
 enumerations are stored as they are; an annotation declares any other form:

@@ -7,7 +7,7 @@
 JSON in one line, keys sorted: equal rows have equal bytes. A record is created once and never
 changed. The row alone decides what a topic is; but nothing of a topic is deleted before a record
 says that it was deleted, since a row may be missing for other reasons
-(`logstore.protocol.disposal`).
+(`logstore.protocol.rules.disposal`).
 
 A row's version is that of the record that says the same, and the record is there before the row:
 

@@ -32,7 +32,7 @@ from logstore.history.snapshot import (
 from logstore.history.table_log import TableLog, shown
 from logstore.ports.clock import Clock, SystemClock
 from logstore.ports.objects import BlockingObjectStore
-from logstore.protocol.disposal import may_sweep_file
+from logstore.protocol.rules.disposal import may_sweep_file
 from logstore.runners.retrying import RetryingStore
 from logstore.stores.backends import Backends
 from logstore.stores.location import parse_location
@@ -157,13 +157,13 @@ class Tables:
     def vacuum(self, topic_id: bytes, retention_hours: int, dry_run: bool, *, now_ms: int) -> int:
         """Deletes files that no version of the last hours names; says how many. Repeatable.
 
-        `logstore.protocol.disposal` decides. How old a version is, the clocks of committers say and
-        the store: a version counts as over once both say so.
+        `logstore.protocol.rules.disposal` decides. How old a version is, the clocks of committers
+        say and the store: a version counts as over once both say so.
         The hours are the longer of `retention_hours` and what the table promises its readers
         (`delta.deletedFileRetentionDuration`, Delta's default: a week). Also what runs left behind
         that never committed; no run may take as long. Old entries of the table's log go as well.
-        `now_ms` is what time it is believed to be (`logstore.protocol.believed_time`). Raises
-        `Refused` for a promise that cannot be read.
+        `now_ms` is what time it is believed to be (`logstore.protocol.deletion.believed_time`).
+        Raises `Refused` for a promise that cannot be read.
         """
         now = self.snapshot(topic_id)
         horizon_ms = now_ms - retention_hours * _HOUR_MS

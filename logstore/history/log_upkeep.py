@@ -22,7 +22,7 @@ from logstore.history.checkpoints import decode_hint
 from logstore.history.durations import LOG_ENTRIES, kept_ms
 from logstore.history.table_log import TableLog, whole_checkpoints
 from logstore.ports.objects import ObjectInfo
-from logstore.protocol.disposal import LogObject, first_entry_kept
+from logstore.protocol.rules.disposal import LogObject, first_entry_kept
 from logstore.runners.retrying import RetryingStore
 
 LOG_KEPT_MS_MIN = 48 * 3_600_000
@@ -112,7 +112,7 @@ class LogUpkeep:
         """Drops outdated metadata: names of files removed before, and old entries.
 
         `now_ms` must be a time that is not ahead of the true one:
-        `logstore.protocol.believed_time`.
+        `logstore.protocol.deletion.believed_time`.
         """
         version, state = self.state()
         times = state.files("remove").field("deletionTimestamp").to_pylist()

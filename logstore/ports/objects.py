@@ -6,7 +6,8 @@ created. There is no overwrite: `create` is the only way to put bytes.
 Errors of every call: `Retryable` (nothing happened), `Throttled`, `OutcomeUnknown` (a time-out or a
 broken connection: it may have happened, or may happen yet), `Denied` (credentials, permissions; it
 may be put right while one waits), `Refused` (a wrong bucket, a store that cannot do what is asked).
-Implementations do not retry by themselves; `protocol.put` says when the same bytes are sent again.
+Implementations do not retry by themselves; `protocol.chain.put` says when the same bytes are sent
+again.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence

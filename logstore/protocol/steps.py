@@ -127,7 +127,7 @@ class MonotonicS:
 
 @dataclass(frozen=True, slots=True)
 class BelievedMs:
-    """Milliseconds since 1970 to judge by how old something is: `protocol.believed_time`."""
+    """Milliseconds since 1970 to judge by how old something is: `deletion.believed_time`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class StoreMs:
     """Milliseconds since 1970 by the store, or by this host where the store is a directory on it.
 
     For timestamps that are harmful both if too low and if too high
-    (`logstore.protocol.believed_time`).
+    (`logstore.protocol.deletion.believed_time`).
     """
 
 

@@ -1,6 +1,6 @@
-"""Batch reads of both tiers without a broker, exactly once: for Spark's tasks and for notebooks.
+"""Reads of both tiers, exactly once: segments, and the table that holds what is older.
 
-`extents` and `tasks` are values; `log_metadata` asks the registry and the chains what there is;
-`tasks` are what is read, by `task_rows`, as Arrow record batches; `missing` finds what has moved to
-a table since it was planned.
+`planning` decides, and holds the values that others pass on; `brokers` answers clients from memory,
+segments and tables; `direct` needs no broker: it asks the registry and the chains what there is,
+and reads for Spark's tasks and for notebooks, as Arrow record batches.
 """

@@ -31,9 +31,7 @@ from logstore.formats.topic_record import (
 )
 from logstore.history.names import PARTITION_FOLDER, TABLES, table_key, table_topic
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.checks import WrittenRange, extents_of
-from logstore.protocol.steps import Gather, Steps
-from logstore.protocol.walk import (
+from logstore.protocol.chain.walk import (
     Gap,
     Sealed,
     get_retrying,
@@ -41,6 +39,8 @@ from logstore.protocol.walk import (
     read_checkpoint,
     read_on,
 )
+from logstore.protocol.rules.checks import WrittenRange, extents_of
+from logstore.protocol.steps import Gather, Steps
 from logstore.restore.missing import PUT_BACK, MissingObjects, prefixes_of_chain
 
 RUNS_MAX = 1000

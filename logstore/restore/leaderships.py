@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from logstore.errors import Corrupt
-from logstore.protocol.checks import WrittenRange
+from logstore.protocol.rules.checks import WrittenRange
 from logstore.restore.missing import MissingObjects, prefixes_of_chain
 
 NOTHING: Mapping[int, int] = {}

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from logstore.errors import Unavailable
-from logstore.protocol.walk import ATTEMPTS_MAX
+from logstore.protocol.chain.walk import ATTEMPTS_MAX
 from logstore.retry import pause_s
 from logstore.runners.step_runner import StepRunner
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from logstore.config.topics import TOPIC_SETTINGS
 from logstore.errors import Corrupt
+from logstore.formats.acl_row import AclRow
 from logstore.formats.chain_row import ChainRow, ChainStatus
 from logstore.formats.cluster_row import ClusterRow
 from logstore.formats.levels import OLDEST_LEVEL
@@ -21,7 +22,7 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord, deletion_in
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.disposal import (
+from logstore.protocol.rules.disposal import (
     ON_DELETE,
     InTable,
     Span,
@@ -63,6 +64,7 @@ class RegistryRows:
     partitions: dict[TopicPartition, PartitionRow] = field(default_factory=dict)
     tables: dict[bytes, TableRow] = field(default_factory=dict)
     """Table pointers, by topic id."""
+    acls: dict[str, AclRow] = field(default_factory=dict)
     records: list[TopicRecord] = field(default_factory=list)
     """Of topics whose rows are planned and have none: to be written before them."""
     left_out: list[LeftOut] = field(default_factory=list)

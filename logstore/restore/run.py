@@ -5,7 +5,8 @@
     checkpoint   at every seal
     tables       up to where they hold each partition
     records      of topics whose stored records do not say what their row will say
-    rows         chains, partitions, tables, topics; the cluster row last: no broker starts before
+    rows         chains, partitions, tables, topics, ACLs; the cluster row last: no broker starts
+                 before
 
 If it dies at any point it can be run again; rows already written equal those it would write.
 
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import ConditionFailed, Corrupt, LogstoreError, NotFound, Refused
+from logstore.formats.acl_row import ACL, AclRow
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.chain_state import ChainState
@@ -42,10 +44,13 @@ from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.history.names import log_prefix
 from logstore.history.snapshot import Snapshot
 from logstore.ports.registry import Comparison, Row, RowAbsent
-from logstore.protocol.identity import read_identity
-from logstore.protocol.metadata import read_table_rows
-from logstore.protocol.put import create_settled
-from logstore.protocol.seal import seal_at_end
+from logstore.protocol.access.acls import newest_acls
+from logstore.protocol.chain.identity import read_identity
+from logstore.protocol.chain.put import create_settled
+from logstore.protocol.chain.seal import seal_at_end
+from logstore.protocol.chain.walk import read_front
+from logstore.protocol.leading.upgrade import read_marked_level
+from logstore.protocol.rows.metadata import read_table_rows
 from logstore.protocol.steps import (
     DeleteRow,
     GetRow,
@@ -56,9 +61,7 @@ from logstore.protocol.steps import (
     UpdateRow,
     Wait,
 )
-from logstore.protocol.topics import put_record
-from logstore.protocol.upgrade import read_marked_level
-from logstore.protocol.walk import read_front
+from logstore.protocol.topics.life import put_record
 from logstore.restore.evidence import (
     Evidence,
     Listed,
@@ -234,7 +237,7 @@ async def _restore(
         holes_deleted=holes_deleted,
         known_level=await runner.run(_read_known_level()),
     )
-    done.left_out = planned.left_out
+    planned.acls, done.left_out = await runner.run(newest_acls()), planned.left_out
     done.lost_topics = {
         name: topic.partitions
         for name, topic in planned.topics.items()
@@ -281,6 +284,7 @@ def _read_rows(cluster_id: bytes) -> Steps[RegistryRows]:
         for sk, row in (yield QueryRows(pk)):
             rows.partitions[topic_partition_of(sk)] = PartitionRow.of(row)
     rows.tables = yield from read_table_rows()
+    rows.acls = {sk: AclRow.of(row) for sk, row in (yield QueryRows(ACL))}
     return rows
 
 
@@ -437,12 +441,15 @@ def _changes(planned: RegistryRows, old: RegistryRows) -> list[_Change]:
     for name, topic in planned.topics.items():
         then = old.topics.get(name)
         changes.append(_Change((TOPIC, name), topic.row(), _row(then), "topic_id"))
+    for shard, acls in planned.acls.items():
+        known_acls = old.acls.get(shard)
+        changes.append(_Change((ACL, shard), acls.row(), _row(known_acls), "version"))
     place, was = (CLUSTER, CLUSTER), old.cluster
     return [*changes, _Change(place, planned.cluster.row(), _row(was), "next_epoch")]
 
 
 def _row(
-    value: ChainRow | PartitionRow | TableRow | TopicRow | ClusterRow | None,
+    value: AclRow | ChainRow | PartitionRow | TableRow | TopicRow | ClusterRow | None,
 ) -> Row | None:
     return None if value is None else value.row()
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from logstore.ports.clock import blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore, Buffer, ObjectInfo
-from logstore.protocol.put import create_equal, create_parts_settled
+from logstore.protocol.chain.put import create_equal, create_parts_settled
 from logstore.protocol.steps import Create, Request
 from logstore.retry import RetryDelays, retry
 from logstore.runners.step_runner import BlockingStepRunner

@@ -15,7 +15,12 @@ from logstore.errors import LogstoreError, NotFound, without_frames
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.registry import Registry, Row
-from logstore.protocol.believed_time import BelievedTime, believed_now, grace_start, store_now
+from logstore.protocol.deletion.believed_time import (
+    BelievedTime,
+    believed_now,
+    grace_start,
+    store_now,
+)
 from logstore.protocol.steps import (
     BackOff,
     BelievedMs,

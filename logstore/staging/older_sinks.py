@@ -14,7 +14,8 @@ is written under both. Asked before a batch is fixed, the first time a process c
                                                      another query's: not about this one
 
 Later batches of that process cost nothing. Manifests are kept for four weeks, for as long as
-leaders would adopt them (`logstore.protocol.staging_disposal`); then there is nothing to find.
+leaders would adopt them (`logstore.protocol.sinks.staging_disposal`); then there is nothing to
+find.
 """
 
 from collections.abc import Callable, Iterator

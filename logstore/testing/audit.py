@@ -1,9 +1,9 @@
 """Checks every stored object and row, and reports contradictions.
 
 Chains from seq 0 or their trim point on, by their bytes alone; then the registry and the
-checkpoints against them. The checks, and what S1 to S8 are: `logstore.protocol.checks`; beside them
-every batch is decoded here, and S7: every checkpoint from the trim point on belongs to a chain's
-replay. Those below it wait for their deletion, like the segments there.
+checkpoints against them. The checks, and what S1 to S8 are: `logstore.protocol.rules.checks`;
+beside them every batch is decoded here, and S7: every checkpoint from the trim point on belongs to
+a chain's replay. Those below it wait for their deletion, like the segments there.
 """
 
 import random
@@ -25,7 +25,9 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.registry import Row
-from logstore.protocol.checks import (
+from logstore.protocol.chain.walk import Front, read_chain_at, read_checkpoint, read_front
+from logstore.protocol.rows.metadata import read_partition_rows, read_topics
+from logstore.protocol.rules.checks import (
     SeenChain,
     chain_row_problems,
     checkpoint_of_replay,
@@ -35,9 +37,7 @@ from logstore.protocol.checks import (
     take_problem,
     trim_problem,
 )
-from logstore.protocol.metadata import read_partition_rows, read_topics
-from logstore.protocol.trim import Needs
-from logstore.protocol.walk import Front, read_chain_at, read_checkpoint, read_front
+from logstore.protocol.rules.trim import Needs
 from logstore.records.batch import split_batches
 from logstore.records.decode import decode_records
 from logstore.registry.memory import MemoryRows

@@ -14,8 +14,8 @@ from logstore.epoch.log import Log, LogSettings, Topic
 from logstore.errors import LogstoreError
 from logstore.formats.broker_row import BrokerStatus
 from logstore.objects.metered import StoreCounts
-from logstore.protocol.identity import Identity
-from logstore.protocol.start import BrokerInfo
+from logstore.protocol.chain.identity import Identity
+from logstore.protocol.leading.start import BrokerInfo
 from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process

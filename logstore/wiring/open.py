@@ -23,8 +23,8 @@ from logstore.objects.timed import TimedStore
 from logstore.ports.clock import Clock
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.registry import BlockingRowStore, Registry, RowStore
-from logstore.protocol.believed_time import BelievedTime
-from logstore.protocol.identity import Identity, ensure_identity, read_identity
+from logstore.protocol.chain.identity import Identity, ensure_identity, read_identity
+from logstore.protocol.deletion.believed_time import BelievedTime
 from logstore.registry.memory import MemoryRows
 from logstore.registry.reads import RetryingReads
 from logstore.registry.retrying import RetryingRegistry
@@ -116,7 +116,7 @@ async def open_log(
 
     `storage` are `storage.*` settings (`objects.s3_options`). Raises `Refused` where it is not safe
     to go on: a bucket without cluster.json, a registry of another cluster, or an empty one beside a
-    log. One that is older than its log is found at the start (`protocol.old_registry`).
+    log. One that is older than its log is found at the start (`protocol.leading.old_registry`).
     """
     location = parse_location(url)
     backends = Backends(location, storage)

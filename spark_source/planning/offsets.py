@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
+from logstore.reading.planning.extents import Extent, Extents, OffsetRange, TopicExtent
 from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice
 
 VERSION = 1

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from logstore.errors import Corrupt, Invalid, Retryable
 from logstore.history.snapshot import Snapshot
-from logstore.reading.extents import Extents, TopicExtent
+from logstore.reading.planning.extents import Extents, TopicExtent
 
 
 @dataclass(frozen=True, slots=True)

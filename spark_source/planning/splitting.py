@@ -6,7 +6,7 @@ segments are fetched by several. Pure.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from logstore.reading.extents import OffsetRange
+from logstore.reading.planning.extents import OffsetRange
 
 
 def split_ranges(ranges: Iterable[OffsetRange], records_max: int) -> list[list[OffsetRange]]:

@@ -14,7 +14,7 @@ from logstore.errors import Invalid
 from logstore.formats.manifest import ManifestTopic
 from logstore.formats.staging_keys import BATCH_MAX, SinkBatch, sink_hash
 from logstore.ports.clock import Clock, SystemClock
-from logstore.reading.task_rows import open_once
+from logstore.reading.direct.task_rows import open_once
 from logstore.runners.retrying import RetryingStore
 from logstore.staging.manifests import ATTEMPT_BITS
 from logstore.staging.sending import BatchSender

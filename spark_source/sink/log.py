@@ -12,8 +12,8 @@ from functools import cache
 from logstore.errors import Invalid, Refused, Unavailable
 from logstore.formats.levels import A_SINK, SINK_LEVEL, why_not_written
 from logstore.ports.clock import SystemClock, blocking_sleep_s
-from logstore.reading.reader import LogReader
-from logstore.reading.tasks import Storage
+from logstore.reading.direct.reader import LogReader
+from logstore.reading.planning.tasks import Storage
 from logstore.retry import RetryDelays, retry
 from logstore.runners.retrying import RetryingStore
 from logstore.staging.brokers import BrokerAddress, Brokers

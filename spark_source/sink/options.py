@@ -11,7 +11,7 @@ from enum import Enum
 
 from logstore.errors import Invalid
 from logstore.formats.staging_keys import BATCH_MAX
-from logstore.reading.tasks import Storage
+from logstore.reading.planning.tasks import Storage
 from logstore.records.batch import CODECS, Codec
 from spark_source.option_texts import (
     BOOTSTRAP,

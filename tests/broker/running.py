@@ -18,9 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from broker.access.authorizer_choice import authorizer_of
+from broker.access.standard_authorizer import StandardAuthorizer
 from broker.answers.broker import Broker
 from broker.handlers.dispatch import dispatch
-from broker.network.authorizer import AllowAll, Rights
+from broker.network.authorizer import AllowAll, Resource, Rights
 from broker.network.listeners import Listener, bind, parse_address
 from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
@@ -33,7 +35,7 @@ from logstore.objects.metered import StoreCounts
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import Buffer
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.identity import ensure_identity
+from logstore.protocol.chain.identity import ensure_identity
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.memory import MemoryRows
@@ -103,7 +105,7 @@ class Chosen:
 
     def __init__(self, rule: Rights) -> None:
         self._rule = rule
-        self.version = 0
+        self._changes = 0
 
     @property
     def rule(self) -> Rights:
@@ -112,10 +114,27 @@ class Chosen:
     @rule.setter
     def rule(self, rule: Rights) -> None:
         self._rule = rule
-        self.version += 1
+        self._changes += 1
 
-    def authorize(self, principal: str, operation: Any, resource: Any) -> bool:
-        return self.rule.authorize(principal, operation, resource)
+    @property
+    def version(self) -> int:
+        rule = self._rule
+        return self._changes + (rule.version if isinstance(rule, StandardAuthorizer) else 0)
+
+    @property
+    def has_acls(self) -> bool:
+        return isinstance(self._rule, StandardAuthorizer)
+
+    def authorize(self, *asked: Any) -> bool:
+        return self.rule.authorize(*asked)
+
+    def authorize_on_any(
+        self, principal: str, host: str, operation: Any, kind: Any, groups: Any = ()
+    ) -> bool:
+        if isinstance(self._rule, StandardAuthorizer):
+            return self._rule.authorize_on_any(principal, host, operation, kind, groups)
+        some = Resource(kind, "some topic")
+        return self.rule.authorize(principal, host, operation, some, groups)
 
 
 class LockedRows(MemoryRows):
@@ -248,6 +267,7 @@ class Running:
             self.listener.socket.close()
 
     async def _accept(self, tasks: asyncio.TaskGroup) -> None:
+        self.authorizer.rule = authorizer_of(self._settings, self.log.rows)
         self.broker = Broker(
             self.log,
             self._settings,
@@ -307,6 +327,20 @@ class Running:
 
     def connect(self) -> full_wire.Connection:
         return full_wire.Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
+
+    def log_in(
+        self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()
+    ) -> None:
+        """Let requests of this connection be those of `principal`."""
+        host, port = client._peer.getsockname()
+
+        def change() -> bool:
+            mine = [c for c in self.broker.clients.connections if c.peer == f"{host}:{port}"]
+            for one in mine:
+                one.principal, one.groups = principal, groups
+            return bool(mine)
+
+        self.wait_until(change)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, done in the broker's thread."""

@@ -6,7 +6,7 @@ import pytest
 
 from logstore.epoch.log import Topic
 from logstore.formats.partition_state import SINK_EXPIRATION_MS
-from logstore.protocol.takeover import RecoveredPartition, Successor, take_over
+from logstore.protocol.leading.takeover import RecoveredPartition, Successor, take_over
 from logstore.wire.adopt import AdoptOutcome
 from tests.broker.handlers.test_adopt import copy_in_part, receive, send
 from tests.broker.running import NOW_MS, Running

@@ -9,7 +9,7 @@ from broker.answers.broker import CHANGES_MAX
 from broker.network.authorizer import AllowAll, Operation
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow
-from logstore.protocol.topics import create_topic
+from logstore.protocol.topics.life import create_topic
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import encode_request_frame
 from logstore.wire.framing.client import Connection

@@ -8,7 +8,7 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.history.delta import Tables
 from logstore.history.snapshot import TableCommit
 from logstore.history.write import TableWriter
-from logstore.protocol.trimming import Trimmer, sealed
+from logstore.protocol.deletion.trimming import Trimmer, sealed
 from tests.broker.running import Running, Shared, batch_of, fetch, produce
 from tests.broker.test_history import bytes_of, read
 from tests.logstore.moved import decoded

@@ -49,7 +49,14 @@ class Without:
         self._kind = kind
         self._operations = operations
 
-    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool:
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        groups: tuple[str, ...] = (),
+    ) -> bool:
         return resource.kind is not self._kind or operation not in self._operations
 
 
@@ -139,7 +146,14 @@ def test_groups_that_a_client_may_not_see_are_not_listed(
     assert "listed" in listed(), "who may describe the cluster sees all"
 
     class Neither:
-        def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool:
+        def authorize(
+            self,
+            principal: str,
+            host: str,
+            operation: Operation,
+            resource: Resource,
+            groups: tuple[str, ...] = (),
+        ) -> bool:
             return operation is not Operation.DESCRIBE
 
     running.authorizer.rule = Neither()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from logstore.protocol.takeover import Successor, take_over
+from logstore.protocol.leading.takeover import Successor, take_over
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from tests.broker.group_calls import (

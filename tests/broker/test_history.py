@@ -14,7 +14,7 @@ from logstore.history.delta import Tables
 from logstore.history.names import entry_key, table_key
 from logstore.history.snapshot import TableCommit
 from logstore.history.write import TableWriter
-from logstore.protocol.trimming import Trimmer, sealed
+from logstore.protocol.deletion.trimming import Trimmer, sealed
 from logstore.records.batch import BatchHeader, Codec, split_batches
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

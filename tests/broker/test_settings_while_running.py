@@ -163,13 +163,13 @@ def test_what_makes_no_sense_is_refused(
 
     assert result.error_code == code
     assert result.error_message
-    assert not running.do(lambda: any(running.log.broker_configs.values()))
+    assert not running.do(lambda: any(running.log.rows.broker_configs.values()))
 
 
 def test_validation_alone_changes_nothing(running: Running, client: Connection) -> None:
     change = resource(BROKER, "1", ("num.partitions", SET, "3"))
     assert alter(client, change, validate_only=True)[0].error_code == 0
-    assert not running.do(lambda: any(running.log.broker_configs.values()))
+    assert not running.do(lambda: any(running.log.rows.broker_configs.values()))
 
 
 def test_it_needs_alter_configs_on_the_cluster(running: Running, client: Connection) -> None:

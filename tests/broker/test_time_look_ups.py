@@ -5,7 +5,7 @@ import pytest
 from broker.handlers.list_offsets import READS_MAX, find_by_time, find_latest
 from logstore.epoch.leader import Leader
 from logstore.errors import Retryable
-from logstore.reading.read import FoundRecord
+from logstore.reading.brokers.read import FoundRecord
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog
 

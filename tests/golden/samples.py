@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from logstore.epoch.writer import NO_EPOCH_RANGE
+from logstore.formats.acl_record import AclRecord, encode_acl_record
+from logstore.formats.acl_row import AclRow
 from logstore.formats.chain_state import ChainState, EpochKey
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.leadership_payload import StateChunk, encode_chunks, encode_inline
@@ -29,6 +31,7 @@ from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.records.batch import read_header, stamp
 from logstore.records.crc32c import Buffer
 from logstore.records.encode import encode_batch, records_of
+from logstore.security.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 
 FOLDER = Path(__file__).parent
 CLUSTER_ID = bytes(range(0xC0, 0xD0))
@@ -208,6 +211,30 @@ def topic_record() -> TopicRecord:
     return TopicRecord("orders", TopicRow(TOPIC_ID, TopicStatus.LIVE, 3, configs, 2, version=4))
 
 
+def acl_record() -> AclRecord:
+    acls = (
+        Acl(
+            ResourceKind.TOPIC,
+            "orders",
+            PatternKind.PREFIXED,
+            "User:alice",
+            "*",
+            Operation.READ,
+            Permission.ALLOW,
+        ),
+        Acl(
+            ResourceKind.CLUSTER,
+            "kafka-cluster",
+            PatternKind.LITERAL,
+            "User:*",
+            "10.0.0.7",
+            Operation.ALL,
+            Permission.DENY,
+        ),
+    )
+    return AclRecord("3", AclRow(4, acls))
+
+
 def _bare(kind: SegmentKind, seq: int, previous: bytes) -> FrozenSegment:
     return freeze_bare(
         bare_header(
@@ -287,6 +314,7 @@ SAMPLES: dict[str, Callable[[], bytes]] = {
     "checkpoint-2": lambda: encode_checkpoint(chain_with_deleted()),
     "checkpoint-1-sink": lambda: encode_checkpoint(chain_with_sink()),
     "topic-record-1": lambda: encode_record(topic_record()),
+    "acl-record-1": lambda: encode_acl_record(acl_record()),
     "staged-1": staged_object,
     "manifest-1": manifest,
     "manifest-1-void": void_manifest,

@@ -19,7 +19,7 @@ from broker.network.timers import Timers
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Log
 from logstore.formats.feed_row import FeedChange as ChangedRow
-from logstore.protocol.replica_changes import Placement, change_placement
+from logstore.protocol.topics.replica_changes import Placement, change_placement
 from logstore.testing.virtual_loop import VirtualClock
 from logstore.wire.errors import ErrorCode
 from logstore.wire.primitives import ZERO_UUID

@@ -4,9 +4,9 @@ from collections.abc import Callable, Coroutine
 
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import partition_pk, partition_sk
-from logstore.protocol.identity import ensure_identity
-from logstore.protocol.replica_changes import Placement, change_placement
-from logstore.protocol.trimming import Trimmer
+from logstore.protocol.chain.identity import ensure_identity
+from logstore.protocol.deletion.trimming import Trimmer
+from logstore.protocol.topics.replica_changes import Placement, change_placement
 from logstore.testing.process_loop import simulate
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
 from tests.internals.compaction_story import compaction

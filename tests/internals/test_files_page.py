@@ -22,7 +22,7 @@ DECIDE_NOTHING = {
     "broker/groups/decisions/formats.py": "bytes",
     "broker/groups/decisions/limits.py": "values of settings",
     "broker/groups/decisions/outcome.py": "values that decisions return",
-    "logstore/protocol/staged_reads.py": "reads of objects that sinks stage",
+    "logstore/protocol/sinks/staged_reads.py": "reads of objects that sinks stage",
 }
 FILE = re.compile(r"`([\w./*]+\.py)`")
 ROOM = re.compile(r"`([\w/]+/)`")
@@ -83,7 +83,7 @@ def test_each_module_of_a_deciding_room_is_named_where_it_is_asked_for() -> None
     modules = {
         str(path.relative_to(ROOT))
         for room in DECIDING
-        for path in (ROOT / room).glob("*.py")
+        for path in (ROOT / room).glob("**/*.py")
         if path.stem != "__init__"
     }
 

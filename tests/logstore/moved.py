@@ -18,9 +18,9 @@ from logstore.history.delta import Tables
 from logstore.history.names import TABLES, table_key
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
-from logstore.protocol.trimming import Trimmer, every
-from logstore.reading.history import HistorySettings
-from logstore.reading.readable import Readable
+from logstore.protocol.deletion.trimming import Trimmer, every
+from logstore.reading.brokers.history import HistorySettings
+from logstore.reading.brokers.readable import Readable
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import split_batches
 from logstore.testing.virtual_loop import VirtualClock

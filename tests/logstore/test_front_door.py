@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import logstore
-from logstore.reading.extents import Extent
+from logstore.reading.planning.extents import Extent
 from logstore.records.arrow_schema import arrow_schema
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

@@ -7,13 +7,13 @@ from logstore.compaction.run_rows import note_topic_gone, raise_table_pointer
 from logstore.formats.keys import CHAINS
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicStatus
-from logstore.protocol.believed_time import BelievedTime
-from logstore.protocol.disposal import Fate, may_drop_table
+from logstore.protocol.deletion.believed_time import BelievedTime
+from logstore.protocol.rules.disposal import Fate, may_drop_table
 from logstore.protocol.steps import believed_ms
-from logstore.protocol.topics import delete_topic, forget_deleted
+from logstore.protocol.topics.life import delete_topic, forget_deleted
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
-from tests.logstore.protocol.test_trimming import GRACE_MS, TrimmedLog, play
+from tests.logstore.protocol.deletion.test_trimming import GRACE_MS, TrimmedLog, play
 
 
 def behind(right: StepRunner) -> StepRunner:

@@ -19,11 +19,11 @@ from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import Row
-from logstore.protocol.flush import FlushSettings
-from logstore.protocol.identity import Identity, ensure_identity
-from logstore.protocol.start import BrokerInfo
-from logstore.reading.reader import LogReader
-from logstore.reading.segment_fetch import read_batches
+from logstore.protocol.chain.flush import FlushSettings
+from logstore.protocol.chain.identity import Identity, ensure_identity
+from logstore.protocol.leading.start import BrokerInfo
+from logstore.reading.direct.reader import LogReader
+from logstore.reading.direct.segment_fetch import read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch

@@ -1,8 +1,8 @@
 """A broker: begins an epoch range, appends, puts, answers, releases, dies. Rules 1, 2, 5, 8 and 10.
 
-As logstore.protocol.pipeline, put and writer do it, and logstore.epoch.leader. The client is one
-idempotent producer with as many batches under way as puts may be; it repeats what was not answered.
-Meeting a seal is the same as dying here: both are "nothing more is frozen or answered".
+As logstore.protocol.chain.pipeline, put and writer do it, and logstore.epoch.leader. The client is
+one idempotent producer with as many batches under way as puts may be; it repeats what was not
+answered. Meeting a seal is the same as dying here: both are "nothing more is frozen or answered".
 """
 
 from collections.abc import Iterator

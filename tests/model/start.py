@@ -1,7 +1,7 @@
 """A broker draws its epoch (rule 3); the registry is set back to a copy (rules 3 and 4d).
 
-As logstore.protocol.opening does it. An opening is created before the row is raised, so epochs have
-no gaps; one whose maker died in between is buried by the next start.
+As logstore.protocol.chain.opening does it. An opening is created before the row is raised, so
+epochs have no gaps; one whose maker died in between is buried by the next start.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """Takeover by anybody, any number at once, each step alone: rule 4, and the check of a cold start.
 
-As logstore.protocol.seal and logstore.protocol.takeover do it. A taker keeps nothing between its
-steps but what may be old: where it wanted to put a seal (`Chain.seals`) and a row change that it
-decided on (`State.changes`). Both stay on their way for as long as they like, and every step may be
-done by another broker, or twice; so a taker that dies between two steps, and two takers at once,
-are covered however many they are.
+As logstore.protocol.chain.seal and logstore.protocol.leading.takeover do it. A taker keeps nothing
+between its steps but what may be old: where it wanted to put a seal (`Chain.seals`) and a row
+change that it decided on (`State.changes`). Both stay on their way for as long as they like, and
+every step may be done by another broker, or twice; so a taker that dies between two steps, and two
+takers at once, are covered however many they are.
 """
 
 from collections.abc import Iterator
@@ -173,8 +173,8 @@ def _remembers(state: State, successor: int, config: Config) -> State:
 def _is_older_at_start(state: State, taken: int, config: Config) -> bool:
     """A chain that its row does not call sealed holds a committed leadership begin above the row.
 
-    A broker that changes a row asks, however many have started: as logstore.protocol.old_registry
-    does it.
+    A broker that changes a row asks, however many have started: as
+    logstore.protocol.leading.old_registry does it.
     """
     if state.phase != STARTED or config.bug is Bug.COPY_NOT_CHECKED:
         return False

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import HEADER_BYTES, decode_header
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 from logstore.wiring.open import open_readable
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write

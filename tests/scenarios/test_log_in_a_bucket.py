@@ -14,8 +14,8 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
 from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import blocking_sleep_s
-from logstore.reading.reader import LogReader
-from logstore.reading.segment_fetch import read_batches
+from logstore.reading.direct.reader import LogReader
+from logstore.reading.direct.segment_fetch import read_batches
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.registry.dynamodb.client import DynamoClient

@@ -20,7 +20,7 @@ from logstore.objects.s3 import S3BlockingStore, S3Store
 from logstore.objects.s3_options import S3Options
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import ObjectStore
-from logstore.protocol.put import KeyTaken, Stored, put_once
+from logstore.protocol.chain.put import KeyTaken, Stored, put_once
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner

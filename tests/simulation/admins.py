@@ -11,9 +11,9 @@ from logstore.errors import LogstoreError, Retryable
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import Comparison
-from logstore.protocol.records_deletion import new_log_start
-from logstore.protocol.replica_changes import Placement, change_placement
-from logstore.protocol.topics import UnknownTopic
+from logstore.protocol.deletion.records_deletion import new_log_start
+from logstore.protocol.topics.life import UnknownTopic
+from logstore.protocol.topics.replica_changes import Placement, change_placement
 from logstore.testing.history import Partition
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.create_partitions import (

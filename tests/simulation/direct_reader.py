@@ -1,4 +1,4 @@
-"""A consumer without a broker: the steps of `logstore.reading.reader`, on the simulated stores.
+"""A consumer without a broker: the steps of `reading.direct.reader`, on the simulated stores.
 
 It follows chains for as long as rows name them, as a streaming query does, and reads segment ranges
 as an executor does. Whatever was acknowledged before it looked, it must see.
@@ -13,11 +13,11 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
-from logstore.reading.reader import LogReader, PartitionView
-from logstore.reading.segment_fetch import FoundBatch, batches_of
-from logstore.reading.segment_gone import SegmentGone
-from logstore.reading.task_segments import TaskSegments, places_of
-from logstore.reading.tasks import SeqRange
+from logstore.reading.direct.reader import LogReader, PartitionView
+from logstore.reading.direct.segment_fetch import FoundBatch, batches_of
+from logstore.reading.direct.task_segments import TaskSegments, places_of
+from logstore.reading.planning.segment_gone import SegmentGone
+from logstore.reading.planning.tasks import SeqRange
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import records_of_batches
 from logstore.testing.history import Partition

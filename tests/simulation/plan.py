@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import LogSettings
 from logstore.epoch.writer import ChainLimits
-from logstore.protocol.flush import FlushSettings
+from logstore.protocol.chain.flush import FlushSettings
 from logstore.testing.simulated_network import NetworkFaults
 from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults

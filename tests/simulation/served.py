@@ -21,7 +21,7 @@ from logstore.history.delta import Tables
 from logstore.history.snapshot import Snapshot
 from logstore.objects.metered import StoreCounts
 from logstore.ports.objects import BlockingObjectStore
-from logstore.protocol.identity import Identity
+from logstore.protocol.chain.identity import Identity
 from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.process_loop import Process

@@ -14,7 +14,7 @@ from logstore.formats.manifest import ManifestHead, ManifestTopic, encode_manife
 from logstore.formats.staged_object import StagedBuilder, StagedRef
 from logstore.formats.staging_keys import SinkBatch, StagedName, sink_hash
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.staging_sweep import sweep_staging
+from logstore.protocol.sinks.staging_sweep import sweep_staging
 from logstore.records.encode import encode_batch, records_of
 from logstore.testing.history import Partition, Sent
 from logstore.wire.adopt import (

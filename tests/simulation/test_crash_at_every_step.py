@@ -10,7 +10,7 @@ import pytest
 
 from logstore.epoch.log import LogSettings
 from logstore.epoch.writer import ChainLimits
-from logstore.protocol.flush import FlushSettings
+from logstore.protocol.chain.flush import FlushSettings
 from logstore.testing.process_loop import simulate
 from logstore.testing.simulated_rows import RowFaults
 from logstore.testing.simulated_store import StoreFaults

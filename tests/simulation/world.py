@@ -27,7 +27,7 @@ from logstore.history.delta import Tables
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.clock import Clock
 from logstore.ports.objects import BlockingObjectStore
-from logstore.protocol.identity import Identity, ensure_identity
+from logstore.protocol.chain.identity import Identity, ensure_identity
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner

@@ -12,9 +12,9 @@ from logstore.epoch.log import Log, LogSettings
 from logstore.epoch.writer import ChainLimits
 from logstore.errors import LogstoreError
 from logstore.ports.clock import SystemClock
-from logstore.protocol.flush import FlushSettings
-from logstore.protocol.metadata import read_brokers, read_partition_row
-from logstore.protocol.start import BrokerInfo
+from logstore.protocol.chain.flush import FlushSettings
+from logstore.protocol.leading.start import BrokerInfo
+from logstore.protocol.rows.metadata import read_brokers, read_partition_row
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import check_batch, read_header
 from logstore.wiring.open import open_log

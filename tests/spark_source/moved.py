@@ -23,8 +23,8 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.ports.registry import BlockingRowStore
-from logstore.reading.reader import LogReader, PartitionView
-from logstore.reading.segment_fetch import read_batches
+from logstore.reading.direct.reader import LogReader, PartitionView
+from logstore.reading.direct.segment_fetch import read_batches
 from logstore.records.arrow import decode_to_arrow
 from logstore.stores.backends import Backends
 from logstore.stores.location import parse_location

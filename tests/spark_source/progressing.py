@@ -6,8 +6,8 @@ from typing import Any
 
 from logstore.errors import LogstoreError
 from logstore.ports.registry import Row
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.task_rows import read_rows
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.task_rows import read_rows
 from logstore.records.encode import encode_batch, records_of
 from logstore.records.record import Record
 from logstore.runners.step_runner import RegistryReads

@@ -4,9 +4,9 @@ import pytest
 
 from logstore.errors import Denied
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.task_rows import read_rows
-from logstore.reading.tasks import ReadTask, SeqRange
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.task_rows import read_rows
+from logstore.reading.planning.tasks import ReadTask, SeqRange
 from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress

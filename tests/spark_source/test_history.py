@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.history.snapshot import DataFile, Snapshot
-from logstore.reading.table_ranges import (
+from logstore.reading.planning.table_ranges import (
     FILE_BYTES,
     WORK_UNIT_BYTES,
     TableRange,
@@ -16,8 +16,8 @@ from logstore.reading.table_ranges import (
     table_range,
     work_units,
 )
-from logstore.reading.task_plan import TASK_BYTES, plan_tasks
-from logstore.reading.tasks import Located
+from logstore.reading.planning.task_plan import TASK_BYTES, plan_tasks
+from logstore.reading.planning.tasks import Located
 from tests.logstore.reading.layouts import whole_segments
 
 NO_SEGMENTS = whole_segments(lambda *_: 0)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Corrupt, Refused
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.missing import Resolver
-from logstore.reading.segment_gone import SegmentGone
-from logstore.reading.task_rows import read_rows
-from logstore.reading.tasks import ReadTask
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.missing import Resolver
+from logstore.reading.direct.task_rows import read_rows
+from logstore.reading.planning.segment_gone import SegmentGone
+from logstore.reading.planning.tasks import ReadTask
 from logstore.records.encode import encode_batch, records_of
 from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.missing import Resolver
-from logstore.reading.task_rows import read_rows
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.missing import Resolver
+from logstore.reading.direct.task_rows import read_rows
 from logstore.records.encode import encode_batch, records_of
 from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options

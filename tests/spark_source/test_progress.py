@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import Invalid, LogstoreError, OutcomeUnknown, Refused, Throttled
-from logstore.reading.log_metadata import FEED_INTERVAL_S, PATIENCE_S, LogMetadata
+from logstore.reading.direct.log_metadata import FEED_INTERVAL_S, PATIENCE_S, LogMetadata
 from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode, parse_options
 from spark_source.planning.offsets import Json

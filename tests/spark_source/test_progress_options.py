@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, LessThan
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.log_metadata import FEED_INTERVAL_S
+from logstore.reading.direct.log_metadata import FEED_INTERVAL_S
 from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode
 from spark_source.planning.filters import conditions_of

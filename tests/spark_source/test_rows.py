@@ -10,9 +10,9 @@ import pytest
 
 from logstore.errors import Corrupt, Refused
 from logstore.formats.keys import segment_key
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.task_rows import BYTES_MAX, ROWS_MAX, read_rows
-from logstore.reading.tasks import ReadTask
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.task_rows import BYTES_MAX, ROWS_MAX, read_rows
+from logstore.reading.planning.tasks import ReadTask
 from logstore.records.arrow import INFLATED_BYTES_MAX
 from logstore.records.batch import CODECS, HEADER_BYTES, Codec
 from logstore.records.compression import compress

@@ -51,7 +51,7 @@ def test_looking_for_sources_loads_no_store_and_no_arrow() -> None:
         "import pyspark_logstore\n"
         "loaded = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "heavy = {'pyarrow', 'sqlite3', 'asyncio', 'obstore', 'boto3', 'deltalake'}\n"
-        "print(sorted(loaded & heavy), 'logstore.reading.reader' in sys.modules)"
+        "print(sorted(loaded & heavy), 'logstore.reading.direct.reader' in sys.modules)"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -14,8 +14,13 @@ from logstore.formats.partition_row import partition_pks
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC
 from logstore.ports.registry import Row
-from logstore.reading.extents import Extents
-from logstore.reading.log_metadata import FEED_INTERVAL_S, IDLE_S, ROWS_INTERVAL_S, LogMetadata
+from logstore.reading.direct.log_metadata import (
+    FEED_INTERVAL_S,
+    IDLE_S,
+    ROWS_INTERVAL_S,
+    LogMetadata,
+)
+from logstore.reading.planning.extents import Extents
 from logstore.runners.step_runner import RegistryReads
 from logstore.wiring.open import ReadableLog, open_readable
 from spark_source.planning.choices import TopicChoice

@@ -4,7 +4,7 @@ import pytest
 
 from logstore.errors import Corrupt
 from logstore.history.snapshot import Snapshot
-from logstore.reading.snapshots import SnapshotCache
+from logstore.reading.direct.snapshots import SnapshotCache
 
 TOPIC = b"t" * 16
 

@@ -14,11 +14,11 @@ from logstore.errors import Corrupt, NotFound, Refused
 from logstore.formats.table_row import TABLE
 from logstore.history.names import table_key
 from logstore.ports.registry import Row
-from logstore.reading.log_metadata import LogMetadata, OpenReadable
-from logstore.reading.missing import Resolver
-from logstore.reading.snapshots import OpenTables, SnapshotSource, open_tables
-from logstore.reading.task_rows import read_rows
-from logstore.reading.tasks import ReadTask
+from logstore.reading.direct.log_metadata import LogMetadata, OpenReadable
+from logstore.reading.direct.missing import Resolver
+from logstore.reading.direct.snapshots import OpenTables, SnapshotSource, open_tables
+from logstore.reading.direct.task_rows import read_rows
+from logstore.reading.planning.tasks import ReadTask
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from logstore.cli.main import main as logstore
 from logstore.history.names import table_key
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 from logstore.stores.location import ForeignLocation, parse_location
 from logstore.wiring.open import open_readable
 from tools.demo.check import Row

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 from logstore.wiring.open import open_readable
 from tools.demo.demo_log import DemoLog
 from tools.demo.flights import SCHEMA

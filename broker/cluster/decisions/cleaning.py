@@ -3,7 +3,7 @@
 Topic rows are the commit points: partitions whose topic never came, and topics whose partitions
 are all gone, are of calls that failed: none was answered as a success. A topic that lacks only some
 of its rows is left to a person. Rows look the same where others were lost: so before any of
-these go, chains are asked whether the topic was ever led (`logstore.protocol.disposal`).
+these go, chains are asked whether the topic was ever led (`logstore.protocol.rules.disposal`).
 """
 
 from collections import defaultdict

@@ -7,7 +7,7 @@ from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.formats.chain_row import CHAIN, ChainRow
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.ports.registry import Comparison, Condition, Row
-from logstore.protocol.metadata import read_partition_rows, read_topics
+from logstore.protocol.rows.metadata import read_partition_rows, read_topics
 from logstore.protocol.steps import GetRow, QueryRows, Steps, UpdateRow
 
 CHANGED = ("replicas", "reassigning", "target")

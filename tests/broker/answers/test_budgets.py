@@ -13,11 +13,11 @@ from broker.answers.budgets import (
 from broker.answers.error_codes import Refuse
 from broker.handlers.served_requests import HANDLERS
 from logstore.config.broker import BrokerSettings
-from logstore.protocol.topics import PARTITIONS_MAX
+from logstore.protocol.topics.life import PARTITIONS_MAX
 from logstore.wire.errors import ErrorCode
 
 CREATE_TOPICS = 19
-PLANNED = {CREATE_TOPICS, 20, 21, 32, 33, 37, 43, 44, 45, 49, 57, 64}
+PLANNED = {30, 31, CREATE_TOPICS, 20, 21, 32, 33, 37, 43, 44, 45, 49, 57, 64}
 """APIs whose items cost so much that handlers ask, or that the registry bounds."""
 
 SMALLEST_ITEM_BYTES = 4

@@ -1,4 +1,4 @@
-"""After a death answers wait for the next leaders, at most 300 ms; else for nothing."""
+"""After a death answers wait for the next leaders, for a bounded time; else for nothing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -195,6 +195,21 @@ def test_who_is_sent_away_waits_for_the_next_leader_of_a_partition_that_is_hande
         assert 0.05 <= await waited_s(settling) <= 0.05 + SLACK_S
         assert not holds(settling)
         assert settling.is_settled()
+
+    play(story)
+
+
+def test_a_client_that_was_sent_here_before_the_takeover_is_known_waits_for_the_news() -> None:
+    async def story(cluster: Cluster, settling: LeaderSettling, _: asyncio.TaskGroup) -> None:
+        topic = cluster.topics["t"]
+        settling.moving(topic, 1)
+        assert not holds(settling), "broker 2 leads it and is alive"
+        cluster.die(2)
+        settling.moving(topic, 1)
+        assert holds(settling)
+        asyncio.get_running_loop().call_later(0.05, cluster.take_over)
+        assert 0.05 <= await waited_s(settling) <= 0.05 + SLACK_S
+        assert not holds(settling)
 
     play(story)
 

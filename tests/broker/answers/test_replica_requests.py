@@ -7,7 +7,7 @@ import pytest
 from broker.answers.error_codes import Refuse
 from broker.answers.replica_requests import Election, cancel, elect, reassign
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
-from logstore.protocol.replica_changes import Placement
+from logstore.protocol.topics.replica_changes import Placement
 from logstore.wire.errors import ErrorCode
 
 ROW = PartitionRow.new(1, 7, (1, 2))

@@ -16,7 +16,7 @@ from logstore.errors import Corrupt, Invalid
 from logstore.formats.staged_object import StagedBuilder, StagedRef, decode_staged
 from logstore.formats.staging_keys import SinkBatch, StagedName, sink_hash
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.adopt_plan import PART_BYTES, Bite, StagedSource
+from logstore.protocol.sinks.adopt_plan import PART_BYTES, Bite, StagedSource
 from logstore.records.batch import Codec
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

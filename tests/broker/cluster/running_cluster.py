@@ -17,8 +17,8 @@ from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.ports.registry import Condition, Row, RowStore
-from logstore.protocol.flush import FlushSettings
-from logstore.protocol.identity import Identity, ensure_identity
+from logstore.protocol.chain.flush import FlushSettings
+from logstore.protocol.chain.identity import Identity, ensure_identity
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

@@ -12,7 +12,7 @@ from broker.groups.deleted_topics import LOOKS_MAX, WAIT_MAX_S, DeletedTopics
 from logstore.formats.topic_record import TopicRecord
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.protocol.topics import put_record
+from logstore.protocol.topics.life import put_record
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner

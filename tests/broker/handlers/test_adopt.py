@@ -13,8 +13,8 @@ from logstore.formats.keys import segment_key
 from logstore.formats.partition_state import SINK_EXPIRATION_MS
 from logstore.formats.segment import AdoptEnd, EntryKind, decode_front
 from logstore.formats.staging_keys import BATCH_MAX
-from logstore.protocol import adopt_plan
-from logstore.protocol.sinks import DAY_MS, SINKS_MAX
+from logstore.protocol.sinks import adopt_plan
+from logstore.protocol.sinks.verdicts import DAY_MS, SINKS_MAX
 from logstore.records.batch import read_header
 from logstore.wire.adopt import ADOPT_KEY, AdoptOutcome, AdoptRequest, AdoptResponse
 from logstore.wire.framing.apis import PRIVATE_APIS, encode_request_frame

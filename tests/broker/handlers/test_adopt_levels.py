@@ -3,7 +3,7 @@
 from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.keys import segment_key
 from logstore.formats.segment import EntryKind, decode_front
-from logstore.protocol.changes import begin_feed_again
+from logstore.protocol.rows.changes import begin_feed_again
 from logstore.testing.simulated_rows import at_once
 from logstore.wire.adopt import AdoptOutcome
 from tests.broker.running import Running

@@ -9,7 +9,7 @@ from broker.answers import record_checks, staged_checks
 from broker.answers.staged_fronts import KEPT_MAX
 from logstore.formats.segment import HEADER_BYTES
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol import adopt_plan
+from logstore.protocol.sinks import adopt_plan
 from logstore.wire.adopt import AdoptOutcome
 from tests.broker.handlers.test_adopt import leader, set_backlog
 from tests.broker.running import Running

@@ -154,7 +154,7 @@ def test_all_brokers_go_by_quotas_that_one_of_them_took() -> None:
 
         for one in brokers.values():
             one.wait_until(lambda one=one: one.broker.clients.quotas.is_active)  # type: ignore[misc]
-            limit = one.do(lambda one=one: one.log.quotas)  # type: ignore[misc]
+            limit = one.do(lambda one=one: one.log.rows.quotas)  # type: ignore[misc]
             assert limit == {QuotaEntity(user=""): {"producer_byte_rate": 77.0}}
         set_quota(client, {"user": None}, producer_byte_rate=None)
         brokers[2].wait_until(lambda: not brokers[2].broker.clients.quotas.is_active)

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
 from logstore.wire.messages.delete_topics import (

@@ -187,7 +187,14 @@ def test_a_waiting_fetch_ends_where_log_start_moves_past_it(
 
 
 class NoReading:
-    def authorize(self, principal: str, operation: Operation, resource: object) -> bool:
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: object,
+        groups: tuple[str, ...] = (),
+    ) -> bool:
         return operation is not Operation.READ
 
 

@@ -66,7 +66,14 @@ def test_errors_are_distinguished(running: Running, client: Connection) -> None:
 
 @dataclass(frozen=True)
 class NoDescribing(AllowAll):
-    def authorize(self, principal: str, operation: Operation, resource: object) -> bool:
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: object,
+        groups: tuple[str, ...] = (),
+    ) -> bool:
         return operation is not Operation.DESCRIBE
 
 

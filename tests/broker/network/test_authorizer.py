@@ -41,7 +41,14 @@ class Denying:
         self.principals: set[str] = set()
         self._is_denied = is_denied
 
-    def authorize(self, principal: str, operation: Operation, resource: Resource) -> bool:
+    def authorize(
+        self,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        groups: tuple[str, ...] = (),
+    ) -> bool:
         self.principals.add(principal)
         return not self._is_denied(operation, resource)
 
@@ -63,7 +70,7 @@ def name(running: Running, request: pytest.FixtureRequest) -> str:
 
 
 def test_every_client_may_do_everything_by_default() -> None:
-    assert AllowAll().authorize(ANONYMOUS, Operation.WRITE, Resource(ResourceKind.TOPIC, "t"))
+    assert AllowAll().authorize(ANONYMOUS, "", Operation.WRITE, Resource(ResourceKind.TOPIC, "t"))
 
 
 def test_produce_needs_write(running: Running, client: Connection, name: str) -> None:

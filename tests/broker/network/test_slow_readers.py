@@ -12,7 +12,7 @@ from broker.network.slow_readers import (
 )
 from broker.network.timers import Timers
 from logstore.ports.clock import SystemClock
-from logstore.reading.read import Chunk, compact
+from logstore.reading.brokers.read import Chunk, compact
 from logstore.testing.virtual_loop import run
 from tests.broker.network.test_connection import _Sender, answered_ids, frame
 from tests.broker.running import (

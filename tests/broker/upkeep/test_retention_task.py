@@ -15,8 +15,8 @@ from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile, Snapshot
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.retention import parts_of_rows
-from logstore.protocol.topic_configs import change_topic_configs
+from logstore.protocol.rules.retention import parts_of_rows
+from logstore.protocol.topics.topic_configs import change_topic_configs
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.written import NoTables, WrittenLog

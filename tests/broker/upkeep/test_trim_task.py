@@ -15,7 +15,7 @@ from logstore.formats.staging_keys import STAGING
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.rows.metadata import read_partition_row
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.broker.staging import Staging

@@ -18,8 +18,8 @@ from logstore.objects.directory import DirectoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.objects import Buffer, ObjectInfo
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.identity import ensure_identity
-from logstore.protocol.start import BrokerInfo
+from logstore.protocol.chain.identity import ensure_identity
+from logstore.protocol.leading.start import BrokerInfo
 from logstore.records.batch import Codec, read_header
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

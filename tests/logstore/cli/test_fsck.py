@@ -12,7 +12,7 @@ from logstore.cli.command import FAILED, OK
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_record import record_key
-from logstore.protocol.checks import CURES, ProblemKind
+from logstore.protocol.rules.checks import CURES, ProblemKind
 from tests.logstore.cli.conftest import Answer, Command
 
 Harm = Callable[[Path], None]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from logstore.cli.fsck_again import CHECKS, found_each_time
-from logstore.protocol.checks import Problem, ProblemKind
+from logstore.protocol.rules.checks import Problem, ProblemKind
 
 ROW = "row partition/00/0"
 

@@ -16,7 +16,7 @@ from logstore.history.read import read_rows
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
-from logstore.protocol.checks import ProblemKind
+from logstore.protocol.rules.checks import ProblemKind
 from logstore.runners.retrying import RetryingStore
 from tests.logstore.compaction.keyed import KeyedTopic, random_records
 from tests.logstore.compaction.test_clean_races import delta

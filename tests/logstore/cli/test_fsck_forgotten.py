@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
-from logstore.protocol.trimming import Trimmer
+from logstore.protocol.deletion.trimming import Trimmer
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog
 from tests.simulation.tiers.fsck import check_stored, shown

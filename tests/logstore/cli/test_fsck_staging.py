@@ -8,7 +8,7 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.clock import SystemClock
-from logstore.protocol.checks import CURES, ProblemKind
+from logstore.protocol.rules.checks import CURES, ProblemKind
 from logstore.wiring.open import open_readable
 from tests.broker.staging import Staging
 from tests.logstore.cli.conftest import Command

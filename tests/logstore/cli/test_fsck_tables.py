@@ -24,7 +24,7 @@ from logstore.history.names import (
     table_key,
 )
 from logstore.history.snapshot import DataFile, Snapshot, TableCommit
-from logstore.protocol.checks import ProblemKind
+from logstore.protocol.rules.checks import ProblemKind
 from logstore.registry.sqlite import SqliteRows
 from tests.logstore.cli.conftest import Command
 from tests.logstore.cli.test_fsck import (

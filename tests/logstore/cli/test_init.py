@@ -18,7 +18,7 @@ from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import SystemClock
 from logstore.ports.objects import BlockingObjectStore
 from logstore.probe import objects as objects_probe
-from logstore.protocol.identity import Identity, encode_identity
+from logstore.protocol.chain.identity import Identity, encode_identity
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.rows import BlockingDynamoRows
 from logstore.registry.dynamodb.table import ensure_table

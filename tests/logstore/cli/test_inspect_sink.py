@@ -7,7 +7,7 @@ from typing import Any
 from logstore.cli.segment_view import SegmentView, view_segment
 from logstore.formats.staging_keys import SinkBatch
 from logstore.objects.metered import StoreCounts
-from logstore.protocol.identity import ensure_identity
+from logstore.protocol.chain.identity import ensure_identity
 from logstore.runners.step_runner import BlockingStepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.virtual_loop import run

@@ -12,8 +12,8 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.clock import SystemClock
-from logstore.protocol.lookup import BelowTrimPoint, NotListed
-from logstore.reading.reader import LogReader, PartitionView
+from logstore.protocol.partitions.lookup import BelowTrimPoint, NotListed
+from logstore.reading.direct.reader import LogReader, PartitionView
 
 KEY = TopicPartition(b"t" * 16, 0)
 

@@ -12,10 +12,10 @@ import pytest
 
 from logstore.compaction.session import RunOptions
 from logstore.history.names import TABLES
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.missing import Resolver
-from logstore.reading.task_rows import read_rows
-from logstore.reading.tasks import ReadTask
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.missing import Resolver
+from logstore.reading.direct.task_rows import read_rows
+from logstore.reading.planning.tasks import ReadTask
 from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress

@@ -11,9 +11,9 @@ from logstore.errors import NotFound, Retryable
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.names import table_key
 from logstore.history.snapshot import CommitFacts, Snapshot
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.reader import LogReader
-from logstore.reading.task_rows import open_once, read_rows
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.reader import LogReader
+from logstore.reading.direct.task_rows import open_once, read_rows
 from logstore.wiring.open import open_readable
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress

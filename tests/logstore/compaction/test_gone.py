@@ -9,8 +9,8 @@ from logstore.errors import Corrupt
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.segment_gone import SegmentGone
-from logstore.reading.tasks import SeqRange
+from logstore.reading.planning.segment_gone import SegmentGone
+from logstore.reading.planning.tasks import SeqRange
 
 ID = bytes(16)
 PIECE = SegmentRange(ID, 0, 0, 1, 1, 10, 0, 1000)  # a hundred offsets a segment

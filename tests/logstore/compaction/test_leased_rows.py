@@ -7,7 +7,7 @@ import pytest
 from logstore.compaction.leased_rows import Busy, LeasedRows
 from logstore.errors import Retryable
 from logstore.ports.registry import Condition, Registry, Row
-from logstore.protocol.lease import LATE_RENEWALS_MAX
+from logstore.protocol.leading.lease import LATE_RENEWALS_MAX
 from tests.logstore.compaction.world import LEASE_S, World
 from tests.logstore.waits import Waits
 

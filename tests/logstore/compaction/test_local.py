@@ -5,7 +5,7 @@ from pathlib import Path
 from logstore.compaction.local import LocalCarrier
 from logstore.compaction.plan import MoveTask, result_of
 from logstore.compaction.session import RunOptions
-from logstore.reading.tasks import SeqRange
+from logstore.reading.planning.tasks import SeqRange
 from tests.logstore.compaction.world import World
 
 

@@ -32,8 +32,8 @@ from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.snapshot import DataFile
 from logstore.prices import Requests
-from logstore.reading.batch_places import BatchPlaces, PlacedBatch
-from logstore.reading.tasks import SeqRange
+from logstore.reading.planning.batch_places import BatchPlaces, PlacedBatch
+from logstore.reading.planning.tasks import SeqRange
 from tests.logstore.reading.layouts import whole_segments
 
 MiB = 1 << 20

@@ -17,9 +17,9 @@ from logstore.errors import Refused
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.directory import DirectoryStore
-from logstore.reading.reader import LogReader
-from logstore.reading.segment_gone import SegmentGone
-from logstore.reading.tasks import SeqRange
+from logstore.reading.direct.reader import LogReader
+from logstore.reading.planning.segment_gone import SegmentGone
+from logstore.reading.planning.tasks import SeqRange
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.wiring.open import open_readable

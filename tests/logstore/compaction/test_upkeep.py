@@ -8,7 +8,7 @@ from logstore.compaction.session import RunOptions
 from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_row import TOPIC
 from logstore.history.names import table_key
-from logstore.protocol.disposal import Fate
+from logstore.protocol.rules.disposal import Fate
 from logstore.registry.sqlite import SqliteRows
 from tests.logstore.compaction.world import NOW, World, undecodable_batch
 

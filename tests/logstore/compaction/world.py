@@ -18,7 +18,7 @@ from logstore.history.delta import Tables
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
 from logstore.ports.clock import Clock
-from logstore.reading.reader import LogReader
+from logstore.reading.direct.reader import LogReader
 from logstore.records.crc32c import crc32c
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

@@ -12,7 +12,7 @@ from logstore.errors import Corrupt, Fenced
 from logstore.formats.chain_state import ChainState
 from logstore.formats.segment import EntryKind, Index
 from logstore.formats.staging_keys import SinkBatch, sink_hash
-from logstore.protocol.walk import read_chain_at, read_front, read_on
+from logstore.protocol.chain.walk import read_chain_at, read_front, read_on
 from logstore.records.batch import BatchHeader, check_batch
 from logstore.records.encode import encode_batch, records_of
 from logstore.testing.audit import audit, records_of_batches

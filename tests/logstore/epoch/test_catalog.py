@@ -6,7 +6,7 @@ from logstore.epoch.catalog import SLICE_ROWS, Catalog
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.slices import finish
 
 ID, OTHER_ID = b"i" * 16, b"o" * 16

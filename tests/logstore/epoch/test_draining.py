@@ -9,7 +9,7 @@ from logstore.epoch.draining import Successor
 from logstore.epoch.log import Log
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.partition_row import PartitionRow
-from logstore.protocol.metadata import read_partition_row
+from logstore.protocol.rows.metadata import read_partition_row
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.logstore.epoch.held_store import HeldStore
 from tests.logstore.written import WrittenLog

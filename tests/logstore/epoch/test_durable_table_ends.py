@@ -21,13 +21,13 @@ from logstore.history.delta import Tables
 from logstore.history.entries import encode_commit
 from logstore.history.snapshot import Snapshot, TableCommit
 from logstore.objects.metered import StoreCounts
-from logstore.protocol.identity import Identity
-from logstore.protocol.verified_versions import change_marks, drop_mark, read_marks
+from logstore.protocol.chain.identity import Identity
+from logstore.protocol.rows.verified_versions import change_marks, drop_mark, read_marks
 from logstore.stores.location import DirectoryLocation
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from logstore.wiring.open import OpenLog
 from tests.logstore.history.tables import move
-from tests.logstore.protocol.test_trimming import GRACE_MS, TrimmedLog
+from tests.logstore.protocol.deletion.test_trimming import GRACE_MS, TrimmedLog
 
 SETTINGS = BrokerSettings({"logstore.delete.grace.ms": str(GRACE_MS)})
 RECORDS = 20

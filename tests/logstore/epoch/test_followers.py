@@ -23,13 +23,13 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.objects.memory import MemoryStore
 from logstore.objects.metered import MeteredStore, StoreCounts
 from logstore.ports.registry import Row
-from logstore.protocol.follow import SEGMENTS_PER_ROW_READ
-from logstore.protocol.index_cache import IndexCache
-from logstore.protocol.lookup import BelowTrimPoint
-from logstore.protocol.partition import ChainCheckpoints
-from logstore.protocol.takeover import Successor, take_over
-from logstore.protocol.trimming import Trimmer
-from logstore.reading.readable import Readable
+from logstore.protocol.chain.follow import SEGMENTS_PER_ROW_READ
+from logstore.protocol.deletion.trimming import Trimmer
+from logstore.protocol.leading.takeover import Successor, take_over
+from logstore.protocol.partitions.epoch_ranges import ChainCheckpoints
+from logstore.protocol.partitions.index_cache import IndexCache
+from logstore.protocol.partitions.lookup import BelowTrimPoint
+from logstore.reading.brokers.readable import Readable
 from logstore.registry.memory import MemoryRows
 from logstore.testing.audit import audit, records_of_batches
 from logstore.testing.process_loop import simulate

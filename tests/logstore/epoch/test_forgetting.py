@@ -25,12 +25,12 @@ from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
-from logstore.protocol.follow import Follower, copy_of
-from logstore.protocol.leadership import change_leader, is_shorter, shortened
-from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.records_deletion import Raise, raise_log_start
-from logstore.protocol.view import RegistryUpdate
-from logstore.protocol.walk import read_chain_at, read_on
+from logstore.protocol.chain.follow import Follower, copy_of
+from logstore.protocol.chain.walk import read_chain_at, read_on
+from logstore.protocol.deletion.records_deletion import Raise, raise_log_start
+from logstore.protocol.leading.leadership import change_leader, is_shorter, shortened
+from logstore.protocol.rows.metadata import read_partition_row
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.testing.audit import audit
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.written import WrittenLog, committed

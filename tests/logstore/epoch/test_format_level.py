@@ -5,7 +5,7 @@ import pytest
 from logstore.errors import Refused
 from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.levels import NEWEST_LEVEL
-from logstore.protocol.changes import begin_feed_again
+from logstore.protocol.rows.changes import begin_feed_again
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import run
 from tests.logstore.written import WrittenLog

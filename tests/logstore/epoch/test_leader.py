@@ -23,7 +23,7 @@ from logstore.formats.partition_state import (
     pack_producer,
     unpack_producer,
 )
-from logstore.protocol.producers import Refusal
+from logstore.protocol.partitions.producers import Refusal
 from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch, records_of
 from logstore.testing.audit import audit, records_of_batches

@@ -16,9 +16,9 @@ from logstore.formats.partition_state import PartitionState
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.ports.registry import RowAbsent
-from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.takeover import RecoveredPartition
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.leading.takeover import RecoveredPartition
+from logstore.protocol.rows.metadata import read_partition_row
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
 from tests.logstore.epoch.held_store import HeldStore
 from tests.logstore.written import WrittenLog

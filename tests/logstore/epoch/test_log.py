@@ -28,8 +28,8 @@ from logstore.objects.memory import MemoryStore
 from logstore.ports.clock import Clock
 from logstore.ports.objects import Buffer
 from logstore.ports.registry import Comparison, Condition, Registry, Row
-from logstore.protocol.producers import Refusal
-from logstore.protocol.walk import read_chain_at
+from logstore.protocol.chain.walk import read_chain_at
+from logstore.protocol.partitions.producers import Refusal
 from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch, records_of

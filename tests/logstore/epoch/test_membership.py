@@ -10,7 +10,7 @@ from logstore.epoch.membership import Heartbeats, Membership
 from logstore.errors import ConditionFailed
 from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.ports.registry import Condition, Row
-from logstore.protocol.start import LEASE_S
+from logstore.protocol.leading.start import LEASE_S
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner
@@ -144,7 +144,9 @@ def test_a_lease_is_counted_from_the_beginning_of_a_heartbeat() -> None:
         written.runner = runner_on(rows, written.runner)
         async with written.life() as log:
             heartbeats = Heartbeats(written.runner, 1, log.epoch, last=1_000_000)
-            membership = Membership(written.runner, log.writer, 1, heartbeats)
+            membership = Membership(
+                written.runner, log.writer, log._catalog, log._followers, heartbeats
+            )
             rows.are_all_stuck = True
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(membership.renew())

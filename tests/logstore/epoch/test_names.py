@@ -13,8 +13,8 @@ from logstore.epoch.log import Log
 from logstore.formats.chain_row import CHAIN, ChainStatus, chain_sk
 from logstore.objects.memory import MemoryStore
 from logstore.ports.registry import Row
-from logstore.protocol.seal import mark_sealed, seal_chain
-from logstore.protocol.topics import UnknownTopic
+from logstore.protocol.chain.seal import mark_sealed, seal_chain
+from logstore.protocol.topics.life import UnknownTopic
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner, outcome_of
 from logstore.testing.virtual_loop import VirtualClock, run
@@ -278,11 +278,11 @@ def test_a_late_answer_to_a_growth_does_not_bring_back_the_deleted_life() -> Non
             await known(two, "orders", topic.topic_id)
             publish, may_publish = two.publish, asyncio.Event()
 
-            async def late(changes: Any) -> int | None:
+            async def late(changes: Any, *, is_urgent: bool = False) -> int | None:
                 await may_publish.wait()
-                return await publish(changes)
+                return await publish(changes, is_urgent=is_urgent)
 
-            two._topic_changes._publish = late
+            two._feed.publish = late  # type: ignore[method-assign]
             growing = tasks.create_task(outcome_of(two.create_partitions("orders", 2)))
             await wait(1.0)
             await one.delete_topic("orders")

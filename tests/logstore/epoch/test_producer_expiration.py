@@ -8,7 +8,7 @@ from logstore.formats.partition_state import (
     decode_state,
     encode_state_in_slices,
 )
-from logstore.protocol.producers import judge
+from logstore.protocol.partitions.producers import judge
 from logstore.slices import finish
 
 EXPIRATION_MS = 60_000

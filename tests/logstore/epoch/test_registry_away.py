@@ -8,7 +8,7 @@ from logstore.errors import Retryable
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.index_rows import row_count
 from logstore.ports.registry import Condition, Registry, Row
-from logstore.protocol.follow import SEGMENTS_PER_ROW_READ, UNNAMED_SEGMENTS_MAX, Follower
+from logstore.protocol.chain.follow import SEGMENTS_PER_ROW_READ, UNNAMED_SEGMENTS_MAX, Follower
 from logstore.runners.step_runner import outcome_of
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once

@@ -1,11 +1,12 @@
 """The watch over the registry: what it reads is never older than this broker's own changes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from logstore.epoch.events import Events
 from logstore.epoch.watch import (
     BROKERS_S,
     EVERYTHING_S,
@@ -15,11 +16,12 @@ from logstore.epoch.watch import (
     POLL_S_MAX,
     Watch,
 )
+from logstore.formats.broker_row import BrokerRow
 from logstore.formats.feed_row import CHANGE
 from logstore.formats.topic_row import TOPIC
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
-from logstore.protocol.view import RegistryUpdate
+from logstore.protocol.rows.view import RegistryUpdate
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.slices import Slices
@@ -54,9 +56,36 @@ class EditedRows(MemoryRows):
         return await super().query(pk, prefix, after=after, limit=limit)
 
 
-def all_of_it(update: RegistryUpdate) -> Slices[RegistryUpdate]:
-    yield
-    return update
+class AllIsNews:
+    """A catalog that knows no row, and is edited while `rows` are read."""
+
+    version = 0
+
+    def __init__(self, rows: EditedRows) -> None:
+        self._rows = rows
+
+    @property
+    def edit_count(self) -> int:
+        return self._rows.edit_count
+
+    def news(self, update: RegistryUpdate) -> Slices[RegistryUpdate]:
+        yield
+        return update
+
+
+@dataclass
+class SeenBrokers:
+    """`on_brokers` is called whenever their rows were read."""
+
+    on_brokers: Callable[[], None]
+    silent: Callable[[], bool]
+
+    @property
+    def is_one_silent(self) -> bool:
+        return self.silent()
+
+    def observe(self, brokers: Mapping[int, BrokerRow]) -> None:
+        self.on_brokers()
 
 
 @asynccontextmanager
@@ -68,15 +97,10 @@ async def watched(
 ) -> AsyncIterator[tuple[Clock, Watch]]:
     usual = WrittenLog().runner
     registry = RetryingRegistry(rows, lambda: "write", usual.clock, usual.rng)
-    watch = Watch(
-        replace(usual, registry=registry),
-        version=lambda: 0,
-        edit_count=lambda: rows.edit_count,
-        news=all_of_it,
-        on_update=on_update,
-        on_brokers=lambda _: on_brokers(),
-        is_one_silent=is_one_silent,
-    )
+    events = Events()
+    events.rows.listen(on_update)
+    cluster = SeenBrokers(on_brokers, is_one_silent)
+    watch = Watch(replace(usual, registry=registry), AllIsNews(rows), cluster, events)
     fenced = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(watch.run(fenced))

@@ -4,7 +4,7 @@ from logstore.formats.chain_state import ChainState
 from logstore.formats.checkpoint import encode_checkpoint
 from logstore.formats.index_rows import row_count
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.walk import read_on
+from logstore.protocol.chain.walk import read_on
 from logstore.testing.virtual_loop import run
 from tests.logstore.protocol.built import BuiltChain, open_chain_row
 

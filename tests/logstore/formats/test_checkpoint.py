@@ -15,7 +15,7 @@ from logstore.formats.checkpoint import (
 from logstore.formats.index_rows import row_at
 from logstore.formats.partition_state import Sink
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.index_cache import IndexCache
+from logstore.protocol.partitions.index_cache import IndexCache
 from logstore.testing.scripted import drive
 from tests.golden import samples
 from tests.golden.samples import golden

@@ -30,10 +30,15 @@ from logstore.formats.segment import (
 from logstore.formats.staged_object import StagedRange, batches_of, decode_staged
 from logstore.formats.table_row import pack_ends, unpack_ends
 from logstore.formats.topic_record import decode_record
-from logstore.protocol.identity import Identity, decode_identity, encode_identity
-from logstore.protocol.index_cache import IndexCache
+from logstore.protocol.chain.identity import Identity, decode_identity, encode_identity
+from logstore.protocol.chain.walk import (
+    FRONT_GUESS_BYTES,
+    read_chain_at,
+    read_checkpoint,
+    read_front,
+)
+from logstore.protocol.partitions.index_cache import IndexCache
 from logstore.protocol.steps import GetRange, Steps
-from logstore.protocol.walk import FRONT_GUESS_BYTES, read_chain_at, read_checkpoint, read_front
 from logstore.slices import finish
 from tests.golden import samples
 from tests.golden.samples import golden

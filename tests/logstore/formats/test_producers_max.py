@@ -14,7 +14,7 @@ from logstore.formats.partition_state import (
     encode_state,
     encode_state_in_slices,
 )
-from logstore.protocol.producers import judge
+from logstore.protocol.partitions.producers import judge
 from logstore.slices import finish
 
 KEPT = 3

@@ -21,7 +21,7 @@ from logstore.objects.hedge_policy import HedgePolicy, HedgeSettings
 from logstore.objects.hedging import HedgingStore
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import Buffer
-from logstore.protocol.put import Stored, create_settled, put_once
+from logstore.protocol.chain.put import Stored, create_settled, put_once
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner

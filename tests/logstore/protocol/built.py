@@ -21,7 +21,7 @@ from logstore.formats.segment_builder import (
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import Row
-from logstore.protocol.walk import read_on
+from logstore.protocol.chain.walk import read_on
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import BlockingStepRunner, StepRunner

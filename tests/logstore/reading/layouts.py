@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.reading.batch_places import BatchPlaces
-from logstore.reading.layout import ChainLayout, SegmentRead
-from logstore.reading.sequence import seq_ranges
-from logstore.reading.task_plan import LayoutOf
+from logstore.reading.planning.batch_places import BatchPlaces
+from logstore.reading.planning.layout import ChainLayout, SegmentRead
+from logstore.reading.planning.sequence import seq_ranges
+from logstore.reading.planning.task_plan import LayoutOf
 
 
 def whole_segments(size_of: Callable[[int, int], int]) -> LayoutOf:

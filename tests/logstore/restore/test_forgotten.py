@@ -6,7 +6,7 @@ from logstore.epoch.log import Log
 from logstore.errors import Corrupt
 from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.records_deletion import Raise, raise_log_start
+from logstore.protocol.deletion.records_deletion import Raise, raise_log_start
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.epoch.test_forgetting import forget, hand_over_to_itself, row_of

@@ -10,14 +10,14 @@ import pytest
 from logstore.errors import Corrupt
 from logstore.formats.chain_row import CHAIN, chain_sk
 from logstore.formats.topic_partition import TopicPartition
-from logstore.protocol.metadata import read_partition_row
-from logstore.protocol.takeover import Successor, take_over
+from logstore.protocol.leading.takeover import Successor, take_over
+from logstore.protocol.rows.metadata import read_partition_row
 from logstore.restore.run import Restored, restore
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.moved import MovedLog
-from tests.logstore.protocol.test_cold_start import led_by_two
+from tests.logstore.protocol.leading.test_cold_start import led_by_two
 from tests.logstore.restore.test_restore import (
     check_everything_is_there,
     cluster_id,

@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
-from logstore.protocol.deletion import publish_trim
+from logstore.protocol.deletion.segments import publish_trim
 from logstore.registry.memory import MemoryRows
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS

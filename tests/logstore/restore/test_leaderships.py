@@ -11,7 +11,7 @@ from logstore.formats.chain_state import EpochKey
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.checks import WrittenRange, take_problem
+from logstore.protocol.rules.checks import WrittenRange, take_problem
 from logstore.restore.leaderships import Contradiction, Lead, settle
 from logstore.restore.missing import MissingObjects
 from logstore.restore.plan import RegistryRows, plan_rows

@@ -9,8 +9,8 @@ from logstore.formats.cluster_row import CLUSTER, ClusterRow
 from logstore.formats.keys import CLUSTER_KEY, level_key
 from logstore.formats.levels import NEWEST_LEVEL
 from logstore.formats.partition_state import Sink
-from logstore.protocol.identity import Identity, encode_identity
-from logstore.protocol.upgrade import finalize
+from logstore.protocol.chain.identity import Identity, encode_identity
+from logstore.protocol.leading.upgrade import finalize
 from logstore.registry.memory import MemoryRows
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run

@@ -13,7 +13,7 @@ from logstore.formats.partition_row import EpochEntry, PartitionRow, StartReason
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_record import TopicRecord
 from logstore.formats.topic_row import TopicRow, TopicStatus
-from logstore.protocol.checks import WrittenRange
+from logstore.protocol.rules.checks import WrittenRange
 from logstore.restore.evidence import Evidence
 from logstore.restore.plan import RegistryRows, plan_rows
 

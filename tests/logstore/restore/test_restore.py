@@ -19,7 +19,7 @@ from logstore.formats.topic_row import TOPIC, TopicRow
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.ports.objects import ObjectInfo
 from logstore.ports.registry import Row
-from logstore.protocol.trimming import Trimmer, every
+from logstore.protocol.deletion.trimming import Trimmer, every
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.restore.run import Restored, restore

@@ -17,9 +17,9 @@ from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
 from logstore.history.names import table_key
 from logstore.history.snapshot import Snapshot
-from logstore.protocol.checks import WrittenRange
-from logstore.protocol.disposal import confirmed_start
-from logstore.protocol.metadata import read_partition_row, read_table_rows
+from logstore.protocol.rows.metadata import read_partition_row, read_table_rows
+from logstore.protocol.rules.checks import WrittenRange
+from logstore.protocol.rules.disposal import confirmed_start
 from logstore.registry.memory import MemoryRows
 from logstore.restore.plan import RegistryRows, plan_rows
 from logstore.restore.run import Restored, restore

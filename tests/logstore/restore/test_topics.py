@@ -10,9 +10,9 @@ from logstore.formats.topic_record import TopicRecord, encode_record, record_key
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
 from logstore.objects.memory import MemoryStore
 from logstore.protocol.steps import PutRow, UpdateRow
-from logstore.protocol.topic_change import create_partitions
-from logstore.protocol.topic_configs import change_topic_configs
-from logstore.protocol.topics import create_topic
+from logstore.protocol.topics.life import create_topic
+from logstore.protocol.topics.topic_change import create_partitions
+from logstore.protocol.topics.topic_configs import change_topic_configs
 from logstore.registry.memory import MemoryRows
 from logstore.restore.topics import RESTORED, ChainTopic, plan_topics
 from logstore.testing.audit import audit

@@ -11,7 +11,7 @@ from logstore.formats.staged_object import StagedBuilder
 from logstore.formats.staging_keys import SinkBatch, sink_hash
 from logstore.formats.topic_partition import TopicPartition
 from logstore.ports.objects import ObjectInfo
-from logstore.protocol.staging_sweep import SWEEPER
+from logstore.protocol.sinks.staging_sweep import SWEEPER
 from logstore.staging.commit import CommitReport
 from logstore.staging.older_sinks import OlderSinks
 from tests.logstore.staging.adopting import Hook, nothing

@@ -6,7 +6,7 @@ from logstore.errors import Corrupt
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import CHECKPOINTS
 from logstore.formats.partition_row import partition_pk, partition_sk
-from logstore.protocol.trimming import Trimmer, every
+from logstore.protocol.deletion.trimming import Trimmer, every
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run

@@ -16,7 +16,7 @@ from logstore.objects.directory import DirectoryStore
 from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import RowAbsent
-from logstore.protocol.identity import Identity, encode_identity
+from logstore.protocol.chain.identity import Identity, encode_identity
 from logstore.wiring.initialise import InitPorts, initialise
 from logstore.wiring.open import OpenLog, open_log, open_objects, open_readable
 from tests.servers.buckets import new_location, s3_client

@@ -1,8 +1,8 @@
 """A process that reads the objects and judges: `python -m tests.scenarios.harness.judge`.
 
-Reads every batch of the topic by `logstore.reading.reader`, without a broker, decodes the records,
-and compares them with the journals of the load and of the watch. Prints the verdict as one JSON
-line.
+Reads every batch of the topic by `logstore.reading.direct.reader`, without a broker, decodes the
+records, and compares them with the journals of the load and of the watch. Prints the verdict as one
+JSON line.
 """
 
 import argparse
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.reading.reader import LogReader
-from logstore.reading.segment_fetch import read_batches
+from logstore.reading.direct.reader import LogReader
+from logstore.reading.direct.segment_fetch import read_batches
 from logstore.records.batch import SEQUENCE_MAX, check_batch
 from logstore.records.decode import decode_records
 from logstore.wiring.open import open_readable

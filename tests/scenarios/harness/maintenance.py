@@ -37,8 +37,8 @@ from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.history.delta import Tables
 from logstore.history.names import TABLES
 from logstore.ports.clock import SystemClock
-from logstore.protocol.metadata import read_table_rows
-from logstore.protocol.trimming import Trimmer
+from logstore.protocol.deletion.trimming import Trimmer
+from logstore.protocol.rows.metadata import read_table_rows
 from logstore.stores.location import ForeignLocation, parse_location
 from logstore.wiring.open import OpenLog, open_existing, open_objects
 from tools.demo.delta_options import delta_options

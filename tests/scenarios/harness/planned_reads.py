@@ -7,12 +7,12 @@ between their segments move to the table and are trimmed. `gone` counts how ofte
 from collections.abc import Callable, Iterable, Mapping
 
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.missing import Resolver, Rest
-from logstore.reading.segment_gone import SegmentGone
-from logstore.reading.table_ranges import TableRange
-from logstore.reading.task_rows import read_rows
-from logstore.reading.tasks import SeqRange
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.missing import Resolver, Rest
+from logstore.reading.direct.task_rows import read_rows
+from logstore.reading.planning.segment_gone import SegmentGone
+from logstore.reading.planning.table_ranges import TableRange
+from logstore.reading.planning.tasks import SeqRange
 from logstore.wiring.open import open_objects
 from spark_source.options import Mode, parse_options
 from spark_source.progress import Progress

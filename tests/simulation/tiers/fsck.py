@@ -13,7 +13,7 @@ from logstore.history.names import log_prefix
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import Row
-from logstore.protocol.checks import Problem, ProblemKind
+from logstore.protocol.rules.checks import Problem, ProblemKind
 from logstore.registry.memory import MemoryRows
 from logstore.registry.reads import RetryingReads
 from logstore.runners.step_runner import BlockingStepRunner

@@ -15,7 +15,7 @@ from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
 from logstore.formats.keys import chain_prefix, segment_key
 from logstore.objects.memory import MemoryObjects
-from logstore.protocol.checks import ProblemKind
+from logstore.protocol.rules.checks import ProblemKind
 from logstore.registry.memory import MemoryRows
 from logstore.testing.virtual_loop import VirtualClock, run
 from tests.simulation.tiers.fsck import check_stored, shown

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logstore.reading.tasks import ReadTask
+from logstore.reading.planning.tasks import ReadTask
 from logstore.testing.history import Partition
 from tests.simulation.tiers.world import TierWorld
 

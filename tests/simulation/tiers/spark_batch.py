@@ -9,10 +9,10 @@ from functools import partial
 from typing import TypeVar
 
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.reading.log_metadata import LogMetadata
-from logstore.reading.missing import Resolver
-from logstore.reading.task_rows import open_once, read_rows
-from logstore.reading.tasks import ReadTask
+from logstore.reading.direct.log_metadata import LogMetadata
+from logstore.reading.direct.missing import Resolver
+from logstore.reading.direct.task_rows import open_once, read_rows
+from logstore.reading.planning.tasks import ReadTask
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process, run_blocking
 from spark_source.options import Mode, ReadOptions, parse_options

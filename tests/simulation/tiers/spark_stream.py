@@ -10,7 +10,7 @@ anything, whatever `failOnDataLoss` says.
 from functools import partial
 
 from logstore.errors import Corrupt, LogstoreError, Refused
-from logstore.reading.log_metadata import LogMetadata
+from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.testing.history import Partition
 from logstore.testing.process_loop import Process
 from spark_source.options import Mode, ReadOptions, parse_options

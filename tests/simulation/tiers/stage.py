@@ -24,12 +24,12 @@ import logstore.history.delta
 import logstore.objects.from_threads
 import logstore.ports.clock
 import logstore.protocol
-import logstore.reading.table
+import logstore.reading.brokers.table
 import logstore.wiring.open
 import spark_source.compaction
 import spark_source.planning
 from logstore.errors import OutcomeUnknown
-from logstore.reading.task_rows import open_once
+from logstore.reading.direct.task_rows import open_once
 from logstore.testing.blocking import TurnLock, wait_for
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.process_loop import PROCESS
@@ -76,7 +76,7 @@ def staged(world: TierWorld) -> Iterator[None]:
         replace(logstore.wiring.open, "Backends", backends)
         replace(logstore.history.delta, "Backends", backends)
         replace(logstore.ports.clock, "time", _time_of(world))
-        replace(logstore.reading.table, "threading", SimpleNamespace(Lock=TurnLock))
+        replace(logstore.reading.brokers.table, "threading", SimpleNamespace(Lock=TurnLock))
         replace(logstore.objects.from_threads.FromThreads, "_run", _run_in_turn)
         replace(logstore.compaction.compactor, "LeasedRows", SimulatedLeasedRows)
         replace(random, "Random", _drawn_from(rng))

@@ -15,7 +15,7 @@ from logstore.history.entries import ENGINE
 from logstore.history.names import table_topic
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
-from logstore.protocol.believed_time import AGREE_MS
+from logstore.protocol.deletion.believed_time import AGREE_MS
 from logstore.registry.memory import MemoryRows
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.audit import Audit, audit

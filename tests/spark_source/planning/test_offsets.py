@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.extents import Extent, Extents, OffsetRange, TopicExtent
+from logstore.reading.planning.extents import Extent, Extents, OffsetRange, TopicExtent
 from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice
 from spark_source.planning.offsets import (
     Position,

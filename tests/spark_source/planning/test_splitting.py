@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.reading.extents import OffsetRange
+from logstore.reading.planning.extents import OffsetRange
 from spark_source.planning.splitting import records_per_task, split_ranges
 
 A = b"a" * 16

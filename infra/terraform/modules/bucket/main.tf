@@ -82,7 +82,7 @@ locals {
 
   # Each of these is created once and never changed. tables/ is not among them: Delta's own writers,
   # such as Spark's OPTIMIZE, put data files without the header.
-  created_once = ["chains/*", "checkpoints/*", "levels/*", "topics/*", "cluster.json"]
+  created_once = ["acls/*", "chains/*", "checkpoints/*", "levels/*", "topics/*", "cluster.json"]
 
   policy = {
     Version = "2012-10-17"

@@ -99,6 +99,7 @@ run "the_bucket_takes_tls_alone_and_creates_each_object_once" {
   }
   assert {
     condition = jsonencode(jsondecode(aws_s3_bucket_policy.this.policy).Statement[1].Resource) == jsonencode([
+      "arn:aws:s3:::orders/logs/orders/acls/*",
       "arn:aws:s3:::orders/logs/orders/chains/*",
       "arn:aws:s3:::orders/logs/orders/checkpoints/*",
       "arn:aws:s3:::orders/logs/orders/levels/*",

@@ -1,0 +1,1 @@
+"""One chain as steps: opened, written, read, followed, sealed."""

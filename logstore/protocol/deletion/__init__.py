@@ -1,0 +1,1 @@
+"""Deletion by the clock and on request, as steps: segments, records."""

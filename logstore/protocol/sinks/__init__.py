@@ -1,0 +1,1 @@
+"""Batches that Spark sinks stage: copied, counted, checked, swept away."""

@@ -1,0 +1,1 @@
+"""Topics as steps: created, changed, deleted, and what proves that they were."""

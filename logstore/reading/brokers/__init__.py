@@ -1,0 +1,1 @@
+"""Reads of both tiers for a broker's clients: memory, segments, tables."""

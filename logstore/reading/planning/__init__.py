@@ -1,0 +1,1 @@
+"""Decides what a read fetches, and in which order. Pure."""
