@@ -37,6 +37,7 @@ from broker.upkeep.compaction_child import CompactionChild, child_environment, c
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.store_watch import watch_store
 from logstore.cli.main import installed_version
+from logstore.cli.printable import printable
 from logstore.config.broker import BrokerSettings
 from logstore.config.compaction_interval import parse_every
 from logstore.config.listener_security import PROTOCOL_MAP, protocol_of
@@ -281,5 +282,5 @@ def _stop_on_signal(lines: LogWriter) -> asyncio.Event:
 
 def _refuse(lines: LogWriter, error: LogstoreError, code: int) -> int:
     lines.flush()
-    sys.stderr.write(f"logstore: {error}\n")
+    sys.stderr.write(f"logstore: {printable(str(error))}\n")
     return code

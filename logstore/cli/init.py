@@ -3,7 +3,7 @@
 import argparse
 
 from logstore.cli.command import OK, Command
-from logstore.cli.output import print_facts, print_json
+from logstore.cli.output import print_facts, print_json, print_part
 from logstore.cli.storage_arguments import add_url
 
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         ]
     )
     print_report(done.report)
-    print(f"\nready: logstore serve --url {done.url}")
+    print_part(f"ready: logstore serve --url {done.url}")
     return OK
 
 

@@ -158,15 +158,16 @@ class S3Options:
 
 
 def _check_endpoint(name: str, endpoint: str) -> None:
+    """Raises `Invalid`, whose text has no part of what may be a password."""
+    if "@" in endpoint:
+        raise Invalid(
+            f"{name} holds credentials; write it without them, and give them by the AWS environment"
+        )
     try:
         parts = urlsplit(endpoint)
         parts.port  # noqa: B018 - raises for what is no port
     except ValueError as error:
         raise Invalid(f"{name} is not a URL: {error}; write https://HOST[:PORT]") from None
-    if "@" in parts.netloc:
-        raise Invalid(
-            f"{name} holds credentials; write it without them, and give them by the AWS environment"
-        )
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise Invalid(f"{name} is not the URL of a server: {endpoint}; write https://HOST[:PORT]")
 
