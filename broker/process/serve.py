@@ -46,6 +46,8 @@ from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.reading.brokers.history import HistorySettings
+from logstore.stores.location import DirectoryLocation
+from logstore.stores.modes import CLOSE, open_to_others
 from logstore.wiring.freed_memory import FreedMemory, MiB
 from logstore.wiring.open import OpenLog, open_log
 
@@ -230,6 +232,9 @@ def _log_start(settings: ServeSettings, opened: OpenLog, level: int) -> None:
     version = installed_version()
     values = start_values(version, level, settings.url, registry, settings.settings)
     logger.info(TEXT_AT_START, *values)
+    if isinstance(opened.location, DirectoryLocation):
+        for path in open_to_others(opened.location.directory):
+            logger.warning("every user of this machine can read the log: path=%s; %s", path, CLOSE)
 
 
 def _tables(settings: ServeSettings) -> ThreadedTableQueries:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Invalid, LogstoreError, Refused
 from logstore.objects.directory import DirectoryStore
+from logstore.objects.files import make_folders
 from logstore.objects.s3_options import S3Location, S3Options
 from logstore.objects.threaded import ThreadedStore
 from logstore.ports.clock import Clock
@@ -50,7 +51,7 @@ class Backends:
         """Of a directory alone: buckets are created by their administrators."""
         if isinstance(self.location, DirectoryLocation):
             try:
-                self.location.directory.mkdir(parents=True, exist_ok=True)
+                make_folders(self.location.directory)
             except OSError as error:
                 raise Refused(f"cannot make the log's directory: {error}; check --url") from error
 
