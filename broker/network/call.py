@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Any, Protocol, TypeVar
 
 from broker.network.listeners import Listener
+from broker.network.login_state import LoginState
 from broker.network.referrals import Referrals
 from broker.network.software import Software
 from logstore.errors import LogstoreError
@@ -48,6 +49,8 @@ class Requester(Protocol):
     listener: Listener
     principal: str
     groups: tuple[str, ...]
+    login: LoginState | None
+    """None: the listener asks for no login."""
     """Principals `Group:…` that its login named."""
     peer: str
     peer_host: str

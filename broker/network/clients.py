@@ -26,6 +26,7 @@ from broker.network.spare_buffers import SpareBuffers
 from broker.network.timers import Timers
 from logstore.config.address_overrides import parse_overrides
 from logstore.config.broker import BrokerSettings
+from logstore.config.login_settings import RECEIVE_BYTES_MAX
 from logstore.errors import LogstoreError
 from logstore.wiring.freed_memory import give_back
 
@@ -50,7 +51,6 @@ class Intake(Protocol):
     def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
 
 
-STRANGERS_BYTES_MAX = "sasl.server.max.receive.size"
 FIRST_REQUEST_MS = "logstore.first.request.max.ms"
 
 
@@ -130,7 +130,7 @@ class Clients:
 
     def limit_strangers(self, listener: Listener, inbox: Inbox) -> None:
         """Take small frames alone, until a login, by `inbox` of a connection to `listener`."""
-        bytes_max = self._settings.of_listener(listener.name).number(STRANGERS_BYTES_MAX)
+        bytes_max = self._settings.of_listener(listener.name).number(RECEIVE_BYTES_MAX)
         inbox.limit(produce_bytes_max=bytes_max, frame_bytes_max=bytes_max)
 
     def lift_limit(self, inbox: Inbox) -> None:

@@ -21,13 +21,4 @@ DOOR_SETTINGS = (
         "that arrives has more time. Lower: silent peers hold places for a shorter time.",
         at_least=100,
     ),
-    Setting(
-        name="sasl.server.max.receive.size",
-        kind=SettingKind.INT,
-        default="65536",
-        documentation="Maximum size of a request on a SASL listener before the login. Higher: for "
-        "tokens of more than 64 KiB; Kafka takes 512 KiB.",
-        at_least=1024,
-        at_most=1024 * 1024,
-    ),
 )
