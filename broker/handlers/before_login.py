@@ -41,5 +41,6 @@ def takes_token(
     if answer.is_done:
         connection.principal = login.principal
         broker.logins.audit(connection)
+        connection.admitted()
     call.answer_bytes([len(answer.data).to_bytes(4, "big") + answer.data])
     return True

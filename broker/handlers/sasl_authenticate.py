@@ -37,6 +37,7 @@ def sasl_authenticate(
     if answer.is_done:
         connection.principal = login.principal
         broker.logins.audit(connection)
+        connection.admitted()
     return SaslAuthenticateResponse(
         auth_bytes=answer.data, session_lifetime_ms=login.session_ms if answer.is_done else 0
     )

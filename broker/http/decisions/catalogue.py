@@ -77,7 +77,10 @@ SOFTWARE = _gauge(
     "connections_by_software", "Clients by the software that they name", "software", "version"
 )
 ACCEPTED = _counter("connections_accepted", "Connections that were accepted")
-REFUSED = _counter("connections_refused", "Connections closed for invalid frames, or as too many")
+REFUSED = _counter(
+    "connections_refused",
+    "Connections closed for invalid frames, as too many, or without a request",
+)
 LOG_FULL = _gauge(
     "producers_held", "1 while requests of producers are not read, since the backlog is full"
 )

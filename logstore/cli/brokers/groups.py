@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 
 from logstore.cli.command import OK, Command, add_broker_options
-from logstore.cli.output import print_facts, print_json, print_table
+from logstore.cli.output import print_facts, print_json, print_line, print_table
 
 NONE = "-"
 
@@ -128,7 +128,7 @@ def _delete(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"deleted": options.group})
     else:
-        print(f"deleted {options.group}")
+        print_line(f"deleted {options.group}")
 
 
 COMMAND = Command("list, describe and delete consumer groups, reset their offsets", configure, run)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from logstore.cli.command import DEFAULT_BOOTSTRAP, OK, Command, addresses, whole_number
-from logstore.cli.output import print_json
+from logstore.cli.output import print_json, print_line
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READ_BYTES = 256 * 1024
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"topic": options.topic, "records": sender.record_count})
     else:
-        print(f"{sender.record_count} records written to {options.topic}", file=sys.stderr)
+        print_line(f"{sender.record_count} records written to {options.topic}", to=sys.stderr)
     return OK
 
 

@@ -11,7 +11,7 @@ from logstore.cli.command import (
     setting,
     whole_number,
 )
-from logstore.cli.output import print_facts, print_json, print_table
+from logstore.cli.output import print_facts, print_json, print_line, print_table
 from logstore.errors import Invalid
 
 
@@ -109,7 +109,7 @@ def _list(options: argparse.Namespace) -> None:
         print_json(topics)
     else:
         for topic in topics:
-            print(topic.name)
+            print_line(topic.name)
 
 
 def _create(options: argparse.Namespace) -> None:
@@ -123,7 +123,7 @@ def _create(options: argparse.Namespace) -> None:
     if options.json:
         print_json(created)
     else:
-        print(f"created {created.name}: partitions={created.partition_count}")
+        print_line(f"created {created.name}: partitions={created.partition_count}")
 
 
 def _describe(options: argparse.Namespace) -> None:
@@ -171,7 +171,7 @@ def _alter(options: argparse.Namespace) -> None:
         changed = {"partitions": options.partitions, "set": sets, "unset": unsets}
         print_json({"altered": name, **changed})
     else:
-        print(f"altered {name}")
+        print_line(f"altered {name}")
 
 
 def _reassign(options: argparse.Namespace) -> None:
@@ -185,7 +185,7 @@ def _reassign(options: argparse.Namespace) -> None:
         print_json({"reassigned": options.name, "partitions": numbers, "to": options.replicas})
     else:
         done = "cancelled" if options.cancel else f"to brokers {_numbers(options.replicas)}"
-        print(f"reassigned {options.name}: partitions={_numbers(numbers)} {done}")
+        print_line(f"reassigned {options.name}: partitions={_numbers(numbers)} {done}")
 
 
 def _elect(options: argparse.Namespace) -> None:
@@ -198,9 +198,9 @@ def _elect(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"elected": options.name, "partitions": elected})
     elif elected:
-        print(f"elected {options.name}: partitions={_numbers(elected)}")
+        print_line(f"elected {options.name}: partitions={_numbers(elected)}")
     else:
-        print(f"elected {options.name}: every partition is led by its first replica")
+        print_line(f"elected {options.name}: every partition is led by its first replica")
 
 
 def _delete(options: argparse.Namespace) -> None:
@@ -212,7 +212,7 @@ def _delete(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"deleted": options.name})
     else:
-        print(f"deleted {options.name}")
+        print_line(f"deleted {options.name}")
 
 
 def _numbers(numbers: Iterable[int]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from logstore.cli.decisions.printable import json_text
 from logstore.errors import Invalid
 
 FIELDS = {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
@@ -79,7 +80,7 @@ def format_json(
     }
     if headers:
         record["headers"] = {name: _text(data) for name, data in headers.items()}
-    return json.dumps(record, ensure_ascii=False).encode()
+    return json_text(record).encode()
 
 
 def _text(data: bytes | None) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from logstore.cli.command import FAILED, OK, Command, add_command_config, addresses
-from logstore.cli.output import print_json, progress
+from logstore.cli.output import print_json, print_line, progress
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         for one in findings:
             action = f"; do: {one.action}" if one.action else ""
-            print(f"{one.severity:6}  {one.about:10}  {one.text}{action}")
+            print_line(f"{one.severity:6}  {one.about:10}  {one.text}{action}")
     return OK if is_healthy(findings) else FAILED
 
 

@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from logstore.cli.command import FAILED, OK, Command
-from logstore.cli.output import print_facts, print_json, progress
+from logstore.cli.output import print_facts, print_json, print_line, print_part, progress
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
@@ -90,20 +90,20 @@ def _print(verdict: "Verdict") -> None:
         ]
     )
     for what, problems in by_cause(verdict.problems).items():
-        print(f"\n{what.value}: {len(problems)}")
+        print_part(f"{what.value}: {len(problems)}")
         for problem in problems[:SHOWN_MAX]:
-            print(f"  {problem.where}: {problem.detail}")
+            print_line(f"  {problem.where}: {problem.detail}")
         if len(problems) > SHOWN_MAX:
-            print(f"  and {len(problems) - SHOWN_MAX} more; --json shows all")
-        print(f"  repair: {CURES[what]}")
+            print_line(f"  and {len(problems) - SHOWN_MAX} more; --json shows all")
+        print_line(f"  repair: {CURES[what]}")
     for table, entries in counts.unsummed_entries.items():
-        print(
-            f"\nwarning: {table}: {entries} entries since the last checkpoint of its log, which "
+        print_part(
+            f"warning: {table}: {entries} entries since the last checkpoint of its log, which "
             "every reader of the table reads; see why checkpoints fail in the log of: "
             "logstore compact"
         )
     if not verdict.problems:
-        print("\nnothing is wrong")
+        print_part("nothing is wrong")
 
 
 COMMAND = Command("check that store, registry and chains agree; change nothing", configure, run)

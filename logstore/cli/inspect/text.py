@@ -14,6 +14,8 @@ from logstore.cli.output import (
     dollars_text,
     jsonable,
     print_facts,
+    print_line,
+    print_part,
     print_table,
     size_text,
     time_text,
@@ -73,8 +75,8 @@ def print_overview(overview: LogOverview) -> None:
         [(s.folder, s.objects, size_text(s.size_bytes)) for s in overview.stored],
     )
     cost = overview.cost
-    print(
-        f"\non S3 this would cost {dollars_text(cost.storage_dollars_month)} a month to keep; "
+    print_part(
+        f"on S3 this would cost {dollars_text(cost.storage_dollars_month)} a month to keep; "
         f"putting it cost {dollars_text(cost.put_dollars)} in requests"
     )
     _print_findings(overview.findings)
@@ -219,8 +221,8 @@ def _end(partition: Any) -> str:
 
 def _print_findings(findings: Sequence[Finding]) -> None:
     if not findings:
-        print("\nno damage found")
+        print_part("no damage found")
         return
-    print(f"\ndamage: {len(findings)} found")
+    print_part(f"damage: {len(findings)} found")
     for finding in findings:
-        print(f"  {finding}")
+        print_line(f"  {finding}")

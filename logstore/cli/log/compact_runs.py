@@ -10,7 +10,7 @@ from types import FrameType
 from logstore.cli.command import FAILED, OK
 from logstore.cli.log.compact_arguments import run_options_of
 from logstore.cli.log.lifeline import end_with_stdin
-from logstore.cli.output import jsonable, progress
+from logstore.cli.output import jsonable, print_line, progress
 from logstore.cli.storage_arguments import storage_of
 from logstore.compaction.compactor import Compactor
 from logstore.compaction.decisions.summary import Summary, line_of
@@ -76,15 +76,15 @@ def _watched(run: RunOnce, options: RunOptions) -> Summary:
 
 def _print_summary(summary: Summary, as_json: bool) -> int:
     text = json.dumps(jsonable(summary.figures())) if as_json else line_of(summary)
-    sys.stdout.write(text + "\n")
+    print_line(text)
     sys.stdout.flush()
     for error in summary.errors:
-        sys.stderr.write(f"logstore: {' '.join(error.split())}\n")
+        print_line(f"logstore: {' '.join(error.split())}", to=sys.stderr)
     return FAILED if summary.errors else OK
 
 
 def _complain(error: LogstoreError) -> None:
-    sys.stderr.write(f"logstore: {' '.join(str(error).split())}\n")
+    print_line(f"logstore: {' '.join(str(error).split())}", to=sys.stderr)
     sys.stderr.flush()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from logstore.cli.command import FAILED, OK, Command, positive_number, whole_number
-from logstore.cli.output import print_facts, print_json
+from logstore.cli.output import print_facts, print_json, print_line
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _print(swept: "Swept", done: "TrimPass", troubles: Sequence[str], grace_minu
         ]
     )
     for trouble in troubles:
-        print(f"trouble: {trouble}")
+        print_line(f"trouble: {trouble}")
 
 
 def _print_staging(staging: "SweptStaging") -> None:
@@ -202,7 +202,7 @@ def _print_staging(staging: "SweptStaging") -> None:
         ]
     )
     if staging.troubles:
-        print(f"trouble: manifests that cannot be read: {staging.troubles}")
+        print_line(f"trouble: manifests that cannot be read: {staging.troubles}")
 
 
 COMMAND = Command(

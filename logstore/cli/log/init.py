@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from logstore.cli.command import OK, Command
 from logstore.cli.log.users import add_password
-from logstore.cli.output import print_facts, print_json
+from logstore.cli.output import print_facts, print_json, print_line, print_part
 from logstore.cli.storage_arguments import add_url
 from logstore.security.scram import HASHES
 
@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> int:
     )
     print_report(done.report)
     if options.admin is not None:
-        print(f"user {options.admin} added")
-    print(f"\nready: logstore serve --url {done.url}")
+        print_line(f"user {options.admin} added")
+    print_part(f"ready: logstore serve --url {done.url}")
     return OK
 
 

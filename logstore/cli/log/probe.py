@@ -3,7 +3,7 @@
 import argparse
 
 from logstore.cli.command import FAILED, OK, Command
-from logstore.cli.output import print_facts, print_json
+from logstore.cli.output import print_facts, print_json, print_part
 from logstore.cli.storage_arguments import add_url
 
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     print_report(probed.report)
     if not probed.report.is_accepted:
         raise Refused(refusal(probed.report))
-    print("\naccepted")
+    print_part("accepted")
     return OK
 
 

@@ -5,7 +5,7 @@ import random
 from typing import TYPE_CHECKING
 
 from logstore.cli.command import OK, Command, whole_number
-from logstore.cli.output import print_facts, print_json, progress
+from logstore.cli.output import print_facts, print_json, print_line, print_part, progress
 from logstore.cli.storage_arguments import add_url, storage_of
 from logstore.errors import Invalid
 
@@ -131,7 +131,7 @@ def _print(done: "Restored", *, dry_run: bool) -> None:
     if dry_run:
         for place, row in done.rows.items():
             facts = " ".join(f"{name}={value!s}" for name, value in row.items())
-            print(f"{place}: {facts}")
+            print_line(f"{place}: {facts}")
     print_facts(
         [
             ("chains", done.chains),
@@ -143,19 +143,19 @@ def _print(done: "Restored", *, dry_run: bool) -> None:
         ]
     )
     for name, partitions in done.lost_topics.items():
-        print(
-            f"\na topic whose name is lost {would}called {name} ({partitions} partitions); "
+        print_part(
+            f"a topic whose name is lost {would}called {name} ({partitions} partitions); "
             "delete it if it had been deleted"
         )
     for one in done.left_out:
-        print(f"\n{would}left out, as it contradicts others: {_shown(one)}")
+        print_part(f"{would}left out, as it contradicts others: {_shown(one)}")
         if one.in_table is not None:
-            print(
+            print_line(
                 "the topic's table holds offsets of it, and all readers take them from there; "
                 "if the rows are of this chain, put the table back from a copy before restore runs"
             )
     if not dry_run:
-        print("\ndone: start the brokers")
+        print_part("done: start the brokers")
 
 
 def _shown(one: "LeftOut") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from logstore.cli.command import FAILED, OK, Command, whole_number
-from logstore.cli.output import print_facts, print_json, print_table
+from logstore.cli.output import print_facts, print_json, print_line, print_table
 from logstore.cli.storage_arguments import add_url, storage_of
 
 if TYPE_CHECKING:
@@ -115,15 +115,15 @@ def _print(view: "UpgradeView", found: "Sequence[Hindrance]") -> None:
             for broker, row in sorted(view.brokers.items())
         ],
     )
-    print()
+    print_line()
     for one in found:
-        print(f"{one.why}; do: {one.cure}")
+        print_line(f"{one.why}; do: {one.cure}")
     if level >= NEWEST_LEVEL:
-        print(f"level {level} is finalized: a broker that cannot read it refuses to start")
+        print_line(f"level {level} is finalized: a broker that cannot read it refuses to start")
     elif found:
-        print(f"level {NEWEST_LEVEL} cannot be finalized yet; until then brokers may go back")
+        print_line(f"level {NEWEST_LEVEL} cannot be finalized yet; until then brokers may go back")
     else:
-        print(
+        print_line(
             f"level {NEWEST_LEVEL} may be finalized, once Spark jobs and compaction are of this "
             "version too: logstore upgrade --finalize"
         )

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable
 
 from logstore.cli.command import OK, Command
-from logstore.cli.output import print_json, print_table
+from logstore.cli.output import print_json, print_line, print_table
 from logstore.cli.storage_arguments import add_url, storage_of
 from logstore.security.scram import HASHES, SHA_512
 
@@ -83,7 +83,7 @@ def _add(options: argparse.Namespace) -> None:
     password = read_password(options.password_file)
     new = NewPassword(options.name, password, options.mechanism or [SHA_512])
     change(options.url, storage_of(options), options.name, add_user(new))
-    print(f"user {options.name} added")
+    print_line(f"user {options.name} added")
 
 
 def _set_password(options: argparse.Namespace) -> None:
@@ -94,14 +94,14 @@ def _set_password(options: argparse.Namespace) -> None:
     password = read_password(options.password_file)
     new = NewPassword(options.name, password, options.mechanism or [])
     change(options.url, storage_of(options), options.name, set_password(new, keep_ms))
-    print(f"password of {options.name} set; the next login needs it")
+    print_line(f"password of {options.name} set; the next login needs it")
 
 
 def _delete(options: argparse.Namespace) -> None:
     from logstore.cli.log.user_changes import change, delete_user
 
     change(options.url, storage_of(options), options.name, delete_user(options.name))
-    print(f"user {options.name} deleted")
+    print_line(f"user {options.name} deleted")
 
 
 COMMAND = Command("list, add and delete users, set their passwords", configure, run)

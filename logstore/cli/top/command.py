@@ -13,7 +13,7 @@ from logstore.cli.command import (
     address,
     positive_number,
 )
-from logstore.cli.output import print_json, print_table
+from logstore.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from logstore.cli.decisions.top_figures import ClusterFigures
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
                 _print(one)
                 sys.stdout.flush()
     except KeyboardInterrupt:  # how a live screen is left
-        print()
+        print_line()
     return OK
 
 
@@ -90,7 +90,7 @@ def _figures(options: argparse.Namespace, looks: "BrokerLooks") -> "Iterator[Clu
 def _print(figures: "ClusterFigures") -> None:
     from logstore.cli.top.text import summary_line, tables_of
 
-    print(summary_line(figures))
+    print_line(summary_line(figures))
     for table in tables_of(figures):
         print_table(*table)
 

@@ -6,6 +6,7 @@ Names of topics and groups are made up by clients: no character of them may stee
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from logstore.cli.decisions.printable import printable
 from logstore.cli.decisions.top_figures import BrokerFigures, ClusterFigures
 from logstore.cli.output import dollars_text, size_text
 
@@ -70,7 +71,7 @@ def tables_of(figures: ClusterFigures) -> list[TopTable]:
             ("topic", "in/s", "records in/s", "out/s"),
             [
                 (
-                    printable(one.topic),
+                    _short(printable(one.topic)),
                     _bytes(one.bytes_in_rate),
                     _number(one.records_in_rate),
                     _bytes(one.bytes_out_rate),
@@ -82,23 +83,25 @@ def tables_of(figures: ClusterFigures) -> list[TopTable]:
             "groups",
             ("group", "members", "topics", "lag"),
             [
-                (printable(one.group), str(one.members), str(one.topics), f"{one.lag:,}")
+                (_short(printable(one.group)), str(one.members), str(one.topics), f"{one.lag:,}")
                 for one in figures.groups
             ],
         ),
     ]
-    return [one for one in tables if one.rows]
+    return [
+        one._replace(rows=[tuple(map(printable, row)) for row in one.rows])
+        for one in tables
+        if one.rows
+    ]
 
 
-def printable(name: str) -> str:
-    """`name` with what is no visible character as its escape, and not too long."""
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in name)
-    return shown if len(shown) <= NAME_CHARACTERS_MAX else f"{shown[: NAME_CHARACTERS_MAX - 1]}…"
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[: NAME_CHARACTERS_MAX - 1]}…"
 
 
 def _broker_row(one: BrokerFigures) -> tuple[str, ...]:
     if one.error:
-        return (one.address, f"gone: {printable(one.error)}", *[UNKNOWN] * 11)
+        return (one.address, f"gone: {_short(printable(one.error))}", *[UNKNOWN] * 11)
     state = one.state + (", controller" if one.is_controller else "")
     return (
         one.address,

@@ -31,6 +31,7 @@ from botocore.loaders import create_loader
 from botocore.session import Session
 
 from logstore.errors import Denied, Invalid, LogstoreError, Refused, Retryable, without_frames
+from logstore.masked import masked
 from logstore.registry.dynamodb_json.errors import lost, refusal
 from logstore.registry.dynamodb_json.url import TableUrl
 
@@ -94,7 +95,7 @@ class DynamoClient:
             except ClientError as error:
                 raise refusal(error.response, facts, writes=writes) from without_frames(error)
             except BotoCoreError as error:
-                text = f"{facts} error={error}"
+                text = f"{facts} error={masked(str(error))}"
                 raise _no_answer(error, text, writes=writes) from without_frames(error)
         return answer
 

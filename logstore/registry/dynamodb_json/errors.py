@@ -27,6 +27,7 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.masked import masked
 from logstore.registry.dynamodb_json.items import Item, decode_item
 
 _CONDITION_FAILED = "ConditionalCheckFailedException"
@@ -86,7 +87,7 @@ def refusal(answer: Mapping[str, Any], facts: str, *, writes: bool) -> LogstoreE
     code = str(error.get("Code", "")).rpartition("#")[2]
     if code == _CONDITION_FAILED:
         return condition_failed(answer.get("Item"), facts)
-    text = f"{facts} code={code} message={error.get('Message', '')}"
+    text = f"{facts} code={code} message={masked(str(error.get('Message', '')))}"
     if code == _CANCELLED:
         return TransactionCancelled(
             f"the registry is busy {text}", answer.get("CancellationReasons", ())

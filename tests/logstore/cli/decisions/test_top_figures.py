@@ -9,8 +9,9 @@ from broker.http.decisions.catalogue import GROUP_LAG, HIGH_WATERMARK, LOG_START
 from broker.http.exposition import render
 from broker.http.reading import Reading
 from logstore.cli.decisions.metrics_page import parse_metrics
+from logstore.cli.decisions.printable import printable
 from logstore.cli.decisions.top_figures import BrokerLook, ClusterFigures, cluster_figures, quantile
-from logstore.cli.top.text import printable, summary_line, tables_of
+from logstore.cli.top.text import summary_line, tables_of
 from logstore.histogram import Histogram
 
 SERVING = 'logstore_broker_state{state="serving"} 1\nlogstore_ready 1\n'
