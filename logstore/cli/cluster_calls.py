@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from logstore.cli.broker_access import PLAIN_ACCESS, BrokerAccess
 from logstore.cli.command import BootstrapAddress
 from logstore.errors import Invalid, LogstoreError, Retryable, Unavailable
 from logstore.ports.clock import Clock, SystemClock
@@ -48,9 +49,11 @@ class Cluster:
         *,
         clock: Clock | None = None,
         creates: bool = False,
+        access: BrokerAccess = PLAIN_ACCESS,
     ) -> None:
         """`creates`: whether to ask for a topic may create it."""
         self._bootstrap = bootstrap
+        self._access = access
         self._clock = clock or SystemClock()
         self._creates = creates
         self._connections: dict[BootstrapAddress, Connection] = {}
@@ -138,7 +141,7 @@ class Cluster:
     def _connection(self, place: BootstrapAddress) -> Connection:
         known = self._connections.get(place)
         if known is None or known.is_closed:
-            known = Connection.open(place.host, place.port, CALL_TIMEOUT_S)
+            known = self._access.open(place.host, place.port, CALL_TIMEOUT_S)
             self._connections[place] = known
         return known
 
@@ -164,9 +167,12 @@ class Cluster:
 
 @contextmanager
 def cluster_of(
-    bootstrap: Sequence[BootstrapAddress], *, creates: bool = False
+    bootstrap: Sequence[BootstrapAddress],
+    *,
+    creates: bool = False,
+    access: BrokerAccess = PLAIN_ACCESS,
 ) -> Iterator[Cluster]:
-    with Cluster(bootstrap, creates=creates) as cluster:
+    with Cluster(bootstrap, creates=creates, access=access) as cluster:
         yield cluster
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from logstore.cli.broker_access import PLAIN_ACCESS, BrokerAccess
 from logstore.cli.command import BootstrapAddress
 from logstore.errors import Invalid, Retryable
 from logstore.wire.errors import ErrorCode
@@ -72,12 +73,12 @@ class DescribedTopic:
     partitions: Sequence[DescribedPartition]
 
 
-def connect(brokers: Sequence[BootstrapAddress]) -> Connection:
+def connect(brokers: Sequence[BootstrapAddress], access: BrokerAccess = PLAIN_ACCESS) -> Connection:
     """To the first of `brokers` that answers. Raises `Retryable` if none does."""
     failures = []
     for broker in brokers:
         try:
-            return Connection.open(broker.host, broker.port, CONNECT_TIMEOUT_S)
+            return access.open(broker.host, broker.port, CONNECT_TIMEOUT_S)
         except Retryable as failure:
             failures.append(str(failure))
     raise Retryable(f"{'; '.join(failures)}; is a broker running there? see --bootstrap")

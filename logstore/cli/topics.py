@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable
 
+from logstore.cli.broker_access import access_of
 from logstore.cli.command import (
     OK,
     Command,
@@ -102,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> None:
     from logstore.cli.topic_calls import connect, list_topics
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         topics = list_topics(connection)
     if options.json:
         print_json(topics)
@@ -114,7 +115,7 @@ def _list(options: argparse.Namespace) -> None:
 def _create(options: argparse.Namespace) -> None:
     from logstore.cli.topic_calls import connect, create_topic
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         created = create_topic(
             connection, options.name, options.partitions, options.replicas, dict(options.config)
         )
@@ -127,7 +128,7 @@ def _create(options: argparse.Namespace) -> None:
 def _describe(options: argparse.Namespace) -> None:
     from logstore.cli.topic_calls import connect, describe_topic
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         topic = describe_topic(connection, options.name)
     if options.json:
         print_json(topic)
@@ -158,7 +159,7 @@ def _alter(options: argparse.Namespace) -> None:
     name, sets, unsets = options.name, dict(options.config), options.unset
     if not (options.partitions or sets or unsets):
         raise Invalid("nothing to change: give --partitions, --config or --unset")
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         if sets or unsets:
             alter_configs(connection, name, sets, unsets)
         if options.partitions:
@@ -174,7 +175,7 @@ def _reassign(options: argparse.Namespace) -> None:
     from logstore.cli.topic_calls import connect
     from logstore.cli.topic_changes import reassign
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         numbers = reassign(connection, options.name, options.partition, options.replicas)
     if options.json:
         print_json({"reassigned": options.name, "partitions": numbers, "to": options.replicas})
@@ -187,7 +188,7 @@ def _elect(options: argparse.Namespace) -> None:
     from logstore.cli.topic_calls import connect
     from logstore.cli.topic_changes import elect
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         elected = elect(connection, options.name, options.partition)
     if options.json:
         print_json({"elected": options.name, "partitions": elected})
@@ -200,7 +201,7 @@ def _elect(options: argparse.Namespace) -> None:
 def _delete(options: argparse.Namespace) -> None:
     from logstore.cli.topic_calls import connect, delete_topic
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         delete_topic(connection, options.name)
     if options.json:
         print_json({"deleted": options.name})
