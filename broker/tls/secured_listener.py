@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from broker.tls.handshakes import Handshakes
 from broker.tls.link import RECEIVED_BYTES, SecuredConnection, TlsLink
 from logstore.config.tls import MAPPING_RULES, NAME_CHECK
-from logstore.errors import Invalid
+from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import Clock
 from logstore.security.certificates import subject
 from logstore.security.principal_rules import PrincipalRules
@@ -74,7 +74,7 @@ class SecuredListener:
             )
             if tls is not self._tls and tls.ends_ms <= now_ms < self._tls.ends_ms:
                 raise Invalid("the new certificate has ended, the old one has not")
-        except Invalid as error:
+        except (LogstoreError, OSError, ValueError) as error:
             self._report(str(error))
             return
         self._trouble = ""
