@@ -14,7 +14,7 @@ from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.server import Server
 from broker.access.standard_authorizer import StandardAuthorizer
 from logstore.config.authorizer_settings import STANDARD_AUTHORIZER
-from logstore.protocol.acls import AclShard
+from logstore.protocol.rows.acls import AclShard
 from logstore.security.acl_index import group, shard_of
 from logstore.security.acls import (
     CLUSTER,
