@@ -57,6 +57,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(14, "sync_group", range(6)),
     Api(15, "describe_groups", range(7), (6,)),
     Api(16, "list_groups", range(6), (5,)),
+    Api(17, "sasl_handshake", range(2), (1,)),
     Api(18, "api_versions", range(5), (0, 4)),
     Api(19, "create_topics", range(2, 8), (7,)),
     Api(20, "delete_topics", range(1, 7), (6,)),
@@ -70,6 +71,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(33, "alter_configs", range(3)),
     Api(34, "alter_replica_log_dirs", range(1, 3)),
     Api(35, "describe_log_dirs", range(1, 6)),  # version 5: of 4.3
+    Api(36, "sasl_authenticate", range(3), (2,)),
     Api(37, "create_partitions", range(4), (3,)),
     Api(42, "delete_groups", range(3), (2,)),
     Api(43, "elect_leaders", range(3), (2,)),
@@ -80,6 +82,7 @@ APIS = [  # key, kio's module, versions that Apache Kafka 4.1 speaks, versions o
     Api(48, "describe_client_quotas", range(2)),
     Api(49, "alter_client_quotas", range(2)),
     Api(50, "describe_user_scram_credentials", range(1)),
+    Api(51, "alter_user_scram_credentials", range(1), (0,)),
     Api(55, "describe_quorum", range(3)),
     Api(57, "update_features", range(3)),
     Api(60, "describe_cluster", range(3)),

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
+from broker.access.logins import Logins
 from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
 from broker.answers.decisions.alike_names import AlikeNames
@@ -30,6 +31,7 @@ from broker.network.connection import ClientConnection
 from broker.network.timers import Timers
 from broker.network.turns import Turns
 from logstore.config.broker import BrokerSettings
+from logstore.config.login_settings import FAILED_DELAY_MS
 from logstore.epoch.log import Log, Topic
 from logstore.epoch.stamps import StampClock
 from logstore.epoch.table_queries import TableQueries
@@ -85,12 +87,13 @@ class Broker:
         tasks: asyncio.TaskGroup,
         ids: Ids | None = None,
         tables: TableQueries | None = None,
+        secret: bytes = b"",
     ) -> None:
-        """`ids` draws the ids of group members; None: from the operating system. `tables`: of the
-        topics; None: their sizes are not counted."""
-        self.log = log
-        self.settings = settings
-        self.clock = clock
+        """`secret` is that of the cluster, where a listener asks for logins. `ids` draws the ids of
+        group members; None: from the operating system. `tables`: of the topics; None: their sizes
+        are not counted.
+        """
+        self.log, self.settings, self.clock = log, settings, clock
         self.stamps: Clock = StampClock(clock, log.writer)
         """For records whose age decides later when they are deleted: never behind the store's."""
         self.node_id, self.rack = log.me.broker, log.me.rack or None
@@ -125,6 +128,7 @@ class Broker:
             log, settings, timers=self.timers, clock=self.stamps, tasks=tasks, ids=ids
         )
         self.controller: ControllerHolder | None = None
+        self.logins = Logins(settings, log.rows, clock, secret, lambda: self.clients.connections)
         self._authorizer = authorizer
         self._judged_version = authorizer.version
         """Of the rights by which requests that wait were judged."""
@@ -175,6 +179,14 @@ class Broker:
     def has_acls(self) -> bool:
         """Whether there are ACLs, which clients may see and change."""
         return self._authorizer.has_acls
+
+    def refuse_login(self, call: Call, why: str) -> None:
+        """End the connection when its answer has left, and not at once: guessing takes time."""
+        connection, text = call.connection, f"login failed: {why}"
+        assert isinstance(connection, ClientConnection)
+        delay_s = self.settings.number(FAILED_DELAY_MS) / 1000
+        if not self.clients.mutes.close_later(connection, delay_s, text):
+            self.loop.call_soon(connection.refuse, text)
 
     def allowed_bits(
         self, call: Call, operations: Sequence[Operation], kind: ResourceKind, name: str

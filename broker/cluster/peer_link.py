@@ -17,6 +17,7 @@ from logstore.wire.framing.apis import (
     decode_response_header,
     encode_request_frame,
 )
+from logstore.wire.framing.login import ClientLogin, log_in
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.primitives import DecodeError
 
@@ -29,6 +30,29 @@ _SIZE_BYTES = 4
 
 class LinkClosed(ConnectionError):
     """The connection has ended, or its peer answered what is no answer."""
+
+
+async def log_in_to_peer(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, login: ClientLogin, nonce: str
+) -> None:
+    """Before anything else on this connection. Raises `OSError` for all that ends it badly."""
+    steps, response = log_in(login, nonce), None
+    try:
+        while True:
+            key, version, request = steps.send(response)
+            writer.writelines(encode_request_frame(1, APIS[key], version, CLIENT_ID, request))
+            size = int.from_bytes(await reader.readexactly(_SIZE_BYTES), "big")
+            if not _SIZE_BYTES <= size <= ANSWER_BYTES_MAX:
+                raise LinkClosed(f"a peer sent an answer of a strange size: bytes={size}")
+            frame = memoryview(await reader.readexactly(size))
+            _, at = decode_response_header(frame, APIS[key], version)
+            response = APIS[key].decode_response(version, frame, at)
+    except StopIteration:
+        return
+    except asyncio.IncompleteReadError as error:
+        raise LinkClosed("a peer ended the connection during the login") from error
+    except Invalid as error:
+        raise LinkClosed(f"login at a peer: {error}") from error
 
 
 class PeerLink:

@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.cluster.peer_link import PeerLink
+from broker.cluster.peer_link import PeerLink, log_in_to_peer
 from logstore.errors import Invalid
 from logstore.ports.clock import Clock
+from logstore.wire.framing.login import ClientLogin
 from logstore.wire.read_feed import READ_FEED_KEY, ReadFeedRequest
 
 PEERS_MAX = 1000
@@ -67,8 +68,10 @@ class NoPeers:
 
 
 class TcpPeers:
-    def __init__(self, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, clock: Clock, rng: random.Random, login: ClientLogin | None = None) -> None:
+        """`login` is that of a broker, where their listeners ask for one."""
         self._clock = clock
+        self._login = login
         self._rng = rng
         self._links: dict[Peer, PeerLink] = {}
         self.on_lost: Callable[[int], None] = _ignore
@@ -182,6 +185,19 @@ class TcpPeers:
         if await _answers(link):
             self.on_back(peer.broker)
 
+    async def _connect(self, peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Raises as the function of this name."""
+        reader, writer = await _connect(peer)
+        if self._login is not None:
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    nonce = f"{self._rng.getrandbits(128):032x}"
+                    await log_in_to_peer(reader, writer, self._login, nonce)
+            except BaseException:
+                writer.close()
+                raise
+        return reader, writer
+
     async def _keep(self, peer: Peer, on_gone: OnGone) -> None:
         """Stay connected to `peer`; tell when it refuses after it was reached."""
         was_reached, wait_s = False, AGAIN_FIRST_S
@@ -189,7 +205,7 @@ class TcpPeers:
         while True:
             began_s = self._clock.monotonic_s()
             try:
-                reader, writer = await _connect(peer)
+                reader, writer = await self._connect(peer)
             except (OSError, OverflowError, ValueError) as error:  # the last two: a strange address
                 if was_reached and isinstance(error, ConnectionRefusedError):
                     on_gone(peer.broker, peer.epoch)

@@ -13,6 +13,7 @@ from functools import partial
 from broker.answers.broker import Broker
 from broker.answers.thread_work import run_in_thread
 from broker.handlers.api_versions import answer_unknown_version
+from broker.handlers.before_login import takes_token
 from broker.handlers.served_requests import HANDLERS
 from broker.network.buffers import PRODUCE_KEY
 from broker.network.call import Call, guard
@@ -35,16 +36,12 @@ PRODUCE_AT_ONCE_MAX = 1_000
 
 def dispatch(broker: Broker, connection: ClientConnection, frame: memoryview) -> None:
     """Raises `Invalid`, with the fault and its byte, for a frame that is no known request."""
+    if connection.login is not None and takes_token(broker, connection, connection.login, frame):
+        return
     key, version, correlation_id, client_id, at = decode_request_header(frame)
     handler = HANDLERS.get(key)
     if handler is None or not handler.version_min <= version <= handler.version_max:
-        if key != API_VERSIONS_KEY:
-            raise Invalid(
-                f"unknown request: api_key={key} version={version} client_id={client_id!r} byte=0"
-            )
-        call = Call(connection, APIS[key], 0, correlation_id, client_id)
-        connection.begin(call)
-        answer_unknown_version(call)
+        _answer_unknown(connection, key, version, correlation_id, client_id)
         return
     api, _, _, begin, items_max, _ = handler
     call = Call(connection, api, version, correlation_id, client_id)
@@ -69,6 +66,18 @@ def dispatch(broker: Broker, connection: ClientConnection, frame: memoryview) ->
         call.fail(str(error))
     except Exception as error:  # noqa: BLE001 - logged, and ends one connection
         call.fail_by_fault(error)
+
+
+def _answer_unknown(
+    connection: ClientConnection, key: int, version: int, correlation_id: int, client_id: str | None
+) -> None:
+    if key != API_VERSIONS_KEY:
+        raise Invalid(
+            f"unknown request: api_key={key} version={version} client_id={client_id!r} byte=0"
+        )
+    call = Call(connection, APIS[key], 0, correlation_id, client_id)
+    connection.begin(call)
+    answer_unknown_version(call)
 
 
 def _bad_request(call: Call, error: DecodeError) -> Invalid:

@@ -8,6 +8,7 @@ from broker.handlers.alter_client_quotas import alter_client_quotas
 from broker.handlers.alter_configs import alter_configs
 from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
+from broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
 from broker.handlers.api_versions import advertise, api_versions
 from broker.handlers.create_acls import create_acls
 from broker.handlers.create_partitions import create_partitions
@@ -46,6 +47,8 @@ from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.read_feed import read_feed
+from broker.handlers.sasl_authenticate import sasl_authenticate
+from broker.handlers.sasl_handshake import sasl_handshake
 from broker.handlers.sync_group import sync_group
 from broker.handlers.unregister_broker import unregister_broker
 from broker.handlers.update_features import update_features
@@ -83,6 +86,7 @@ HANDLERS: dict[int, Row] = dict(
         plain(14, sync_group, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         coroutine(15, describe_groups, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
         coroutine(16, list_groups, By.RESOURCE, Order.FREE, LeaseCheck.AROUND),
+        plain(17, sasl_handshake, By.NOTHING, Order.FREE, LeaseCheck.NONE),
         plain(18, api_versions, By.NOTHING, Order.FREE, LeaseCheck.NONE),
         task(19, create_topics, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         task(20, delete_topics, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
@@ -96,6 +100,7 @@ HANDLERS: dict[int, Row] = dict(
         task(33, alter_configs, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         coroutine(34, alter_replica_log_dirs, By.RESOURCE, Order.FREE, LeaseCheck.NONE),
         task(35, describe_log_dirs, _DESCRIBE_LOG_DIRS, Order.FREE, LeaseCheck.NONE, Place.SIZES),
+        plain(36, sasl_authenticate, By.NOTHING, Order.FREE, LeaseCheck.NONE),
         task(37, create_partitions, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         coroutine(42, delete_groups, By.RESOURCE, Order.KEPT, LeaseCheck.NONE),
         task(43, elect_leaders, _ELECT_LEADERS, Order.FREE, LeaseCheck.NONE, None),
@@ -113,6 +118,14 @@ HANDLERS: dict[int, Row] = dict(
         task(49, alter_client_quotas, By.RESOURCE, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),
         coroutine(
             50, describe_user_scram_credentials, _DESCRIBE_USERS, Order.FREE, LeaseCheck.NONE
+        ),
+        task(
+            51,
+            alter_user_scram_credentials,
+            By.RESOURCE,
+            Order.KEPT,
+            LeaseCheck.NONE,
+            Place.CHANGES,
         ),
         coroutine(55, describe_quorum, _DESCRIBE_QUORUM, Order.FREE, LeaseCheck.NONE),
         task(57, update_features, _UPDATE_FEATURES, Order.KEPT, LeaseCheck.NONE, Place.CHANGES),

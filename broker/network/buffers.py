@@ -35,6 +35,8 @@ KEPT_BYTES_MAX = 64 * 1024 * 1024
 SURPLUS_BYTES = 1024 * 1024
 """More than this is not kept for long by a broker that does not use it."""
 PRODUCE_KEY = 0
+_CLIENT_HELLO = range(0x160300, 0x160304)
+"""The first bytes of one, read as a size: a record of a handshake, TLS 1.0 to 1.3."""
 
 _SIZE = Struct(">i")
 _SIZE_AND_KEY = Struct(">ih")
@@ -274,6 +276,11 @@ class Inbox:
 
     def _begin_large(self, size: int, left: int) -> memoryview | None:
         if not 0 <= size <= self._produce_bytes_max:
+            if size >> 8 in _CLIENT_HELLO:
+                raise BadFrame(
+                    "a TLS ClientHello on a listener without TLS: the client needs "
+                    "security.protocol=PLAINTEXT or SASL_PLAINTEXT, or another listener"
+                )
             raise BadFrame(f"frame size={size} max={self._produce_bytes_max}")
         assert self._scratch is not None
         if left < _SIZE_AND_KEY.size:

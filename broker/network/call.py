@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from broker.network.decisions.referrals import Referrals
 from broker.network.listeners import Listener
+from broker.network.login_state import LoginState
 from broker.network.software import Software
 from logstore.errors import LogstoreError
 from logstore.slices import Slices
@@ -48,6 +49,8 @@ class Requester(Protocol):
     listener: Listener
     principal: str
     groups: tuple[str, ...]
+    login: LoginState | None
+    """None: the listener asks for no login."""
     """Principals `Group:…` that its login named."""
     peer: str
     peer_host: str

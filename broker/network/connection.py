@@ -28,6 +28,7 @@ from broker.network.decisions.referrals import Referrals
 from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
+from broker.network.login_state import LoginState
 from broker.network.loop_holds import LoopHolds
 from broker.network.mutes import Mutes
 from broker.network.pauses import Pause
@@ -89,6 +90,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.listener = listener
         self.principal = ANONYMOUS
         self.groups: tuple[str, ...] = ()
+        self.login: LoginState | None = None
         self.peer = "?"
         self.peer_host = ""
         self.software = UNKNOWN
@@ -420,7 +422,6 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def clients(self) -> SharedByConnections:
-        """All connections to the same epoch of this broker."""
         return self._clients
 
     @property

@@ -11,11 +11,12 @@ thread: `Host` holds everything that does, so the simulation runs this file as i
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.access.authorizer_choice import authorizer_of
+from broker.access.logins import login_of_broker
 from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.decisions.placement import Successors
@@ -24,7 +25,8 @@ from broker.cluster.settings import ControllerSettings
 from broker.groups.coordinators import Ids
 from broker.handlers.dispatch import dispatch
 from broker.network.listeners import Listener
-from broker.process.server import Server
+from broker.process.server import NOT_SECURED, Server
+from broker.tls.secured_listener import SecuredListener
 from broker.upkeep.retention_task import Retention
 from broker.upkeep.trim_task import PERIOD_S, Trimming
 from logstore.config.authorizer_settings import AUTHORIZER
@@ -36,6 +38,7 @@ from logstore.errors import FREE_SPACE, Fenced, LogstoreError, Unavailable
 from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.ports.clock import Clock
 from logstore.protocol.access.acls import settle_acls
+from logstore.protocol.rows.users import cluster_secret
 from logstore.retry import pause_s
 from logstore.wiring.open import OpenLog
 
@@ -81,6 +84,8 @@ class Host:
     on_serving: Callable[[Serving], None]
     """Called when an epoch accepts connections, before the line for its user."""
     trim_period_s: float = PERIOD_S
+    secured: Mapping[str, SecuredListener] = field(default_factory=lambda: NOT_SECURED)
+    """Listeners with TLS, by name."""
     ids: Ids | None = None
     """Draws the ids of group members; None: from the operating system."""
 
@@ -156,6 +161,13 @@ async def _start(host: Host, me: BrokerInfo, tasks: asyncio.TaskGroup) -> Log:
     return await Log.start(host.opened, me, host.log_settings, tasks)
 
 
+async def _secret(host: Host) -> bytes:
+    """By which brokers log in to each other; empty where no listener asks for logins."""
+    if not any(one.protocol.is_sasl for one in host.listeners):
+        return b""
+    return await host.opened.runner.run(cluster_secret())
+
+
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
     runner, given = log.runner, host.settings.copy()
@@ -168,8 +180,9 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
         tasks=tasks,
         ids=host.ids,
         tables=host.tables,
+        secret=(secret := await _secret(host)),
     )
-    peers = TcpPeers(runner.clock, runner.rng)
+    peers = TcpPeers(runner.clock, runner.rng, login_of_broker(host.broker, secret))
     log.ask_others_by(peers.read_feed)
     settling = broker.leader_settling
     peers.on_lost, peers.on_back, settling.others = settling.lost, settling.back, peers
@@ -180,7 +193,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
 
     given.on_change(settings_changed)
     broker.controller = controller
-    server = Server(broker, host.listeners)
+    server = Server(broker, host.listeners, host.secured)
     await server.listen()
     tasks.create_task(broker.groups.run())
     running = tasks.create_task(controller.run())

@@ -31,6 +31,7 @@ from broker.process.log_lines import TEXT, configure_log_lines
 from broker.process.log_writer import LogWriter
 from broker.process.number import free_number, given_number
 from broker.process.platform import Platform, resolve_advertised, resolve_rack
+from broker.process.secured_listeners import SecuredListeners
 from broker.process.start_line import TEXT as TEXT_AT_START
 from broker.process.start_line import start_values
 from broker.upkeep.compaction_child import CompactionChild, child_environment, compact_command
@@ -108,11 +109,13 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
     stop = _stop_on_signal(lines)
     listeners: list[Listener] = []
     http: HttpApp | None = None
+    secured: SecuredListeners | None = None
     counts = CompactionCounts()
     try:
         for place, advertised in plan_listeners(settings.listen, settings.advertise):
             protocol = protocol_of(place.name, settings.settings.text(PROTOCOL_MAP))
             listeners.append(bind(place, advertised, protocol=protocol))
+        secured = SecuredListeners(listeners, settings.settings, SystemClock())
         if settings.http:
             http = await _open_http(settings, counts)
         opened = await open_log(
@@ -125,12 +128,14 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
         try:
             ports = watch_store(wrap(opened) if wrap else opened, SystemClock())
             compaction = _compaction(settings, stop, counts)
-            return await _serve_log(settings, ports, listeners, stop, http, compaction, lines.say)
+            return await _serve_log(settings, ports, secured, stop, http, compaction, lines.say)
         finally:
             await opened.close()
     finally:
         for listener in listeners:
             listener.socket.close()
+        if secured is not None:
+            secured.close()
         if http is not None:
             http.close()
 
@@ -165,7 +170,7 @@ def _compaction(
 async def _serve_log(
     settings: ServeSettings,
     opened: OpenLog,
-    listeners: Sequence[Listener],
+    secured: SecuredListeners,
     stop: asyncio.Event,
     http: "HttpApp | None",
     compaction: CompactionChild | None,
@@ -205,7 +210,8 @@ async def _serve_log(
                 settings=settings.settings,
                 log_settings=_log_settings(settings.settings, opened),
                 opened=opened,
-                listeners=listeners,
+                listeners=secured.listeners,
+                secured=secured.by_name,
                 tables=_tables(settings),
                 clock=SystemClock(),
                 stop=stop,

@@ -8,6 +8,7 @@ module that holds it is imported for `logstore --help`: it imports nothing heavy
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes of every command."""
@@ -58,11 +59,23 @@ def add_broker_options(parser: argparse.ArgumentParser, *, is_action: bool = Fal
         metavar="HOST:PORT",
         help=f"brokers to connect to, tried in order (default {DEFAULT_BOOTSTRAP})",
     )
+    add_command_config(parser, is_action=is_action)
     parser.add_argument(
         "--json",
         action="store_true",
         default=argparse.SUPPRESS if is_action else False,
         help="print JSON",
+    )
+
+
+def add_command_config(parser: argparse.ArgumentParser, *, is_action: bool = False) -> None:
+    parser.add_argument(
+        "--command-config",
+        type=Path,
+        default=argparse.SUPPRESS if is_action else None,
+        metavar="FILE",
+        help="properties of a client, as Kafka's tools take them: security.protocol, "
+        "sasl.mechanism, sasl.jaas.config",
     )
 
 

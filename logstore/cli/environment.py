@@ -8,9 +8,10 @@ from pathlib import Path
 from logstore.config.broker import BROKER_SETTINGS
 from logstore.config.flags import FLAG_SETTINGS, URL
 from logstore.config.kinds import Setting
+from logstore.config.listener_settings import SettingsByName
 from logstore.config.sources import Given, from_environment, variable_of
 
-SETTINGS: Mapping[str, Setting] = {**FLAG_SETTINGS, **BROKER_SETTINGS}
+SETTINGS: Mapping[str, Setting] = SettingsByName({**FLAG_SETTINGS, **BROKER_SETTINGS})
 """All that a broker process takes. One environment may serve brokers and other commands."""
 
 

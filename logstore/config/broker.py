@@ -11,11 +11,14 @@ from logstore.config.address_overrides import OVERRIDES, parse_overrides
 from logstore.config.authorizer_settings import AUTHORIZER_SETTINGS, check_authorizer
 from logstore.config.changeable import CHANGEABLE
 from logstore.config.compaction_interval import EVERY, parse_every
-from logstore.config.kinds import InvalidConfig, Setting, by_name, unknown_name
+from logstore.config.kinds import InvalidConfig, Setting, by_name, is_sensitive, unknown_name
 from logstore.config.listener_security import PROTOCOL_MAP, parse_protocol_map
+from logstore.config.listener_settings import SettingsByName, name_for
+from logstore.config.login_settings import LOGIN_SETTINGS
 from logstore.config.process import BY_STORE, PROCESS_SETTINGS
 from logstore.config.storage import PREFIX as STORAGE_PREFIX
 from logstore.config.storage import STORAGE_SETTINGS
+from logstore.config.tls import TLS_SETTINGS
 from logstore.config.topics import (
     BROKER_NAMES,
     BUILTIN_DEFAULTS,
@@ -41,12 +44,16 @@ def _topic_default(topic_name: str, name: str) -> Setting:
     )
 
 
-BROKER_SETTINGS: Mapping[str, Setting] = by_name(
-    (
-        *PROCESS_SETTINGS,
-        *AUTHORIZER_SETTINGS,
-        *STORAGE_SETTINGS.values(),
-        *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()),
+BROKER_SETTINGS: Mapping[str, Setting] = SettingsByName(
+    by_name(
+        (
+            *PROCESS_SETTINGS,
+            *AUTHORIZER_SETTINGS,
+            *LOGIN_SETTINGS,
+            *TLS_SETTINGS,
+            *STORAGE_SETTINGS.values(),
+            *(_topic_default(topic, name) for topic, name in BROKER_NAMES.items()),
+        )
     )
 )
 
@@ -82,7 +89,7 @@ class BrokerSettings:
         process allows whatever is given.
         """
         self.given = dict(given or {})
-        self.hidden = frozenset(hidden)
+        self.hidden = frozenset((*hidden, *filter(is_sensitive, self.given)))
         self.own: Mapping[str, str] = {}
         """Values of this broker that were changed while it runs."""
         self.everywhere: Mapping[str, str] = {}
@@ -184,6 +191,30 @@ class BrokerSettings:
 
     def flag(self, name: str) -> bool:
         return BROKER_SETTINGS[name].parse(self.text(name)) is True
+
+    def of_listener(self, listener: str) -> "ListenerSettings":
+        return ListenerSettings(self, listener)
+
+
+class ListenerSettings:
+    """Settings as they are for one listener: its own values over those of all listeners."""
+
+    def __init__(self, settings: BrokerSettings, listener: str) -> None:
+        self._settings = settings
+        self.listener = listener
+
+    def text(self, name: str) -> str:
+        return self._settings.text(self._name(name))
+
+    def number(self, name: str) -> int:
+        return self._settings.number(self._name(name))
+
+    def flag(self, name: str) -> bool:
+        return self._settings.flag(self._name(name))
+
+    def _name(self, name: str) -> str:
+        own = name_for(self.listener, name)
+        return own if own in self._settings.given else name
 
 
 def _taken(

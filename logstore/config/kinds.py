@@ -47,6 +47,8 @@ class Setting:
     at_most: float | None = None
     one_of: tuple[str, ...] = ()
     """Allowed texts, of a list allowed items; empty: any."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Texts that Kafka takes and that are not taken here, and what to do instead."""
 
     def parse(self, text: str) -> Value:
         """The value of `text`. Raises `InvalidConfig`, which names the setting."""
@@ -56,6 +58,8 @@ class Setting:
             raise self._invalid(text, f"not of type {self.kind.name.lower()}") from None
         if isinstance(value, int | float) and not isinstance(value, bool):
             self._check_limits(text, value)
+        if instead := dict(self.refused).get(text.strip().upper()):
+            raise self._invalid(text, instead)
         items = value if isinstance(value, tuple) else (text.strip(),)
         for item in items:
             if self.one_of and item not in self.one_of:

@@ -30,7 +30,8 @@ def effective(
     `derived`: values that follow from others, text and name of the other.
     """
     lines = []
-    for name, setting in sorted(known.items()):
+    for name in sorted({*known, *given}):
+        setting = known[name]
         if name in given:
             value = given[name]
             hidden = value.is_hidden or is_sensitive(name)

@@ -3,7 +3,6 @@
 from logstore.config.address_overrides import FORM, OVERRIDES
 from logstore.config.compaction_interval import EVERY, OFF
 from logstore.config.kinds import INT_MAX, Setting, SettingKind
-from logstore.config.listener_security import PROTOCOL_MAP
 
 _KiB, _MiB = 1024, 1024 * 1024
 _DAY_MS = 86_400_000
@@ -133,14 +132,6 @@ PROCESS_SETTINGS = (
         documentation="Minimum session timeout that a member may request. Lower: a dead member is "
         "noticed sooner, and one that pauses is removed from its group more often.",
         at_least=1,
-    ),
-    Setting(
-        name=PROTOCOL_MAP,
-        kind=SettingKind.STRING,
-        default=NOT_SET,
-        documentation="Protocol of each listener by its name, LISTENER:PROTOCOL with commas "
-        "between: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Default: the protocol of the "
-        "listener's name, of other names PLAINTEXT.",
     ),
     Setting(
         name="log.retention.check.interval.ms",

@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from logstore.config.kinds import InvalidConfig, Setting, nearest, unknown_name
+from logstore.config.kinds import InvalidConfig, Setting, is_sensitive, nearest, unknown_name
+from logstore.config.listener_settings import PREFIX as LISTENER_PREFIX
+from logstore.config.listener_settings import split
+from logstore.config.tls import REPLACED
 
 PREFIX = "LOGSTORE_"
 FILE_SUFFIX = "_FILE"
@@ -65,6 +68,11 @@ def from_pairs(known: Mapping[str, Setting], pairs: Iterable[str]) -> Given:
         name, equals, value = pair.partition("=")
         if not equals:
             raise InvalidConfig(f"not of the form name=value: {pair!r}")
+        if is_sensitive(name.strip()):
+            raise InvalidConfig(
+                f"{name.strip()} is a secret and not taken by {SET}: other users of a machine see "
+                f"command lines; name a file by {variable_of(name.strip())}{FILE_SUFFIX}"
+            )
         texts[name.strip()] = value.strip()
     return _given(known, texts, SET)
 
@@ -79,6 +87,9 @@ def from_environment(
         if not variable.startswith(PREFIX) or not text or variable in NO_SETTINGS:
             continue
         stem = variable.removesuffix(FILE_SUFFIX)
+        for one in (variable, stem):
+            if one not in names and (of_listener := _listener_name(one, names)) in known:
+                names[one] = of_listener
         if variable in names:
             value = GivenValue(text.strip(), variable)
         elif stem in names:
@@ -111,8 +122,23 @@ def flatten(toml: Mapping[str, Any], above: str = "") -> dict[str, str]:
     return flat
 
 
+def _listener_name(variable: str, names: Mapping[str, str]) -> str:
+    """The name of a listener's setting by its variable; empty: it is none."""
+    rest = variable.removeprefix(variable_of(LISTENER_PREFIX))
+    if rest == variable:
+        return ""
+    for at in range(1, len(rest)):
+        plain = names.get(PREFIX + rest[at + 1 :]) if rest[at] == "_" else None
+        if plain is not None:
+            name = f"{LISTENER_PREFIX}{rest[:at].lower()}.{plain}"
+            return name if split(name)[1] else ""
+    return ""
+
+
 def _given(known: Mapping[str, Setting], texts: Mapping[str, str], origin: str) -> Given:
     for name, text in texts.items():
+        if name in REPLACED:
+            raise InvalidConfig(f"unknown configuration name: {name}: {REPLACED[name]}")
         if name not in known:
             raise unknown_name(name, known)
         known[name].parse(text)

@@ -1,4 +1,4 @@
-"""Rows that all brokers go by, as last read: quotas of clients, settings of brokers, ACLs.
+"""Rows that all brokers go by, as last read: quotas of clients, settings of brokers, ACLs, users.
 
 A row of ACLs never goes back here: one of a lower version is of a registry that was put back from
 an older copy, and would bring back what was revoked.
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from logstore.formats.config_row import BrokerConfigs
 from logstore.formats.quota_row import Quotas
+from logstore.formats.user_row import Users
 from logstore.protocol.rows.acls import AclShards
 from logstore.protocol.rows.view import RegistryUpdate
 
@@ -23,6 +24,8 @@ class SharedRows:
         """Of clients."""
         self.acls: AclShards = {}
         """By shard. Another mapping after each change."""
+        self.users: Users = {}
+        """By name."""
         self._callbacks: list[Callable[[], None]] = []
 
     def watch(self, callback: Callable[[], None]) -> None:
@@ -32,11 +35,12 @@ class SharedRows:
 
     def take(self, update: RegistryUpdate) -> None:
         """Take what was read, and call back if it is something else."""
-        known = (self.quotas, self.broker_configs)
+        known = (self.quotas, self.broker_configs, self.users)
+        self.users = known[2] if update.users is None else update.users
         self.quotas = known[0] if update.quotas is None else update.quotas
         self.broker_configs = known[1] if update.configs is None else update.configs
         has_acls = update.acls is not None and self._take_acls(update.acls)
-        if has_acls or (self.quotas, self.broker_configs) != known:
+        if has_acls or (self.quotas, self.broker_configs, self.users) != known:
             for callback in self._callbacks:
                 callback()
 

@@ -14,6 +14,8 @@
     config            broker=<id>             ConfigRow         of all brokers: `broker=`
     quota             <0-f>                   QuotaRow          spread by entity
     acl               <0-f>                   AclRow            spread by principal and pattern
+    user              <00-ff>                 UserRow           spread by name
+    secret            cluster                 SecretRow
     trim              <topic id>              see `protocol.rows.verified_versions`
 
 A row is a dataclass, each of its fields an attribute of the same name. Integers, strings and
@@ -52,6 +54,8 @@ class Form(NamedTuple):
     """Of the attribute, if it is not the field's."""
     is_kept: bool = True
     """Whether the attribute is written when it has its default."""
+    is_secret: bool = False
+    """Whether errors leave its value out."""
 
 
 class _Attribute(NamedTuple):
@@ -83,6 +87,8 @@ def decode_row(kind: type[T], row: Row) -> T:
         try:
             values[field_name] = form.decode(attribute)
         except (AttributeError, TypeError, ValueError) as error:
+            if form.is_secret:  # nor does the cause show it
+                raise Corrupt(f"{kind.__name__} with a bad attribute: {name}") from None
             raise Corrupt(f"{kind.__name__} with a bad attribute: {name}={attribute!r}") from error
     return kind(**values)
 

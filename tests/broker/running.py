@@ -23,8 +23,10 @@ from broker.answers.broker import Broker
 from broker.handlers.dispatch import dispatch
 from broker.network.authorizer import AllowAll, Resource, Rights
 from broker.network.listeners import Listener, bind, parse_address
+from broker.process.secured_listeners import SecuredListeners
 from broker.process.server import Server
 from logstore.config.broker import BrokerSettings
+from logstore.config.listener_security import PROTOCOL_MAP, protocol_of
 from logstore.epoch.log import BrokerInfo, FlushSettings, Log, LogSettings, Topic
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.formats.broker_row import Address
@@ -40,6 +42,7 @@ from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner
 from logstore.stores.location import DirectoryLocation
 from logstore.wire.framing.client import Connection
+from logstore.wire.framing.client_security import PLAIN, ClientSecurity
 from logstore.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -64,6 +67,8 @@ DEADLINE_S = 10.0 if "PLANTED" in os.environ else 20.0
 """Shorter where a planted bug prevents what is waited for."""
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 0, 1, 2, 3, 10
 API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
+SECRET = bytes(range(32))
+"""Of the cluster."""
 NOW_MS = SystemClock().now_ms()
 
 
@@ -153,9 +158,14 @@ class SetClock(SystemClock):
     """The clock of a host; its date can be set wrong."""
 
     ahead_ms = 0
+    later_s = 0.0
+    """How much time has passed beside what has."""
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s
 
 
 class Running:
@@ -179,6 +189,7 @@ class Running:
         self.log: Log
         self.broker: Broker
         self.listener: Listener
+        self.secured: SecuredListeners
         self._settings = BrokerSettings(settings)
         self._cache_bytes_max = cache_bytes_max
         self._ready: Future[None] = Future()
@@ -220,7 +231,8 @@ class Running:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                self.listener = bind(parse_address("127.0.0.1:0"), None)
+                protocol = protocol_of("PLAINTEXT", self._settings.text(PROTOCOL_MAP))
+                self.listener = bind(parse_address("127.0.0.1:0"), None, protocol=protocol)
                 host, port = self.listener.public_address
                 lock = f"the lock of broker {self.node_id}"
                 known = {self.listener.name: Address(host, port)}
@@ -243,13 +255,16 @@ class Running:
             dispatch=dispatch,
             tasks=tasks,
             tables=ThreadedTableQueries(lambda: open_tables("/memory", None, self.shared.objects)),
+            secret=SECRET,
         )
-        server = Server(self.broker, [self.listener])
+        self.secured = SecuredListeners([self.listener], self._settings, self.clock)
+        server = Server(self.broker, [self.listener], self.secured.by_name)
         await server.listen()
         self._ready.set_result(None)
         await self._stop.wait()
         self.store.let_go()
         await server.stop(DEADLINE_S)
+        self.secured.close()
 
     # From the test's thread
 
@@ -292,8 +307,10 @@ class Running:
         self._loop.call_soon_threadsafe(look)
         done.result(2 * DEADLINE_S)
 
-    def connect(self) -> full_wire.Connection:
-        return full_wire.Connection.open("127.0.0.1", self.listener.port, DEADLINE_S)
+    def connect(self, security: ClientSecurity = PLAIN) -> full_wire.Connection:
+        return full_wire.Connection.open(
+            "127.0.0.1", self.listener.port, DEADLINE_S, security=security
+        )
 
     def log_in(
         self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()

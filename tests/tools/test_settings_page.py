@@ -1,5 +1,7 @@
 """The page of settings is what `logstore.config` says, and what it says of their effect is true."""
 
+import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,19 @@ def product() -> str:
     return "\n".join((ROOT / path).read_text() for path in sources)
 
 
+@cache
+def constants() -> str:
+    """Names of settings that the product imports."""
+    return "\n".join(path.read_text() for path in sorted((ROOT / CONFIG).glob("*.py")))
+
+
 @pytest.mark.parametrize("name", sorted({*TOPIC_SETTINGS, *BROKER_SETTINGS} - TOPIC_DEFAULTS))
 def test_a_setting_that_nothing_reads_says_that_it_has_no_effect(name: str, product: str) -> None:
     setting = TOPIC_SETTINGS.get(name) or BROKER_SETTINGS[name]
-    is_read = f'"{name}"' in product or name in ("log.retention.hours", "log.retention.minutes")
+    named = [
+        f'"{name}"',
+        *re.findall(rf'^(\w+)(?:: Final)? = "{re.escape(name)}"$', constants(), re.MULTILINE),
+    ]
+    is_read = any(re.search(rf"(?<!\w){re.escape(one)}(?!\w)", product) for one in named)
+    is_read = is_read or name in ("log.retention.hours", "log.retention.minutes")
     assert is_read or NO_EFFECT.strip() in setting.documentation

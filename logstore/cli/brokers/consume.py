@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     from logstore.cli.decisions.offset_reset import parse_target
 
     write = _writer(options)
-    with cluster_of(options.bootstrap) as cluster:
+    with cluster_of(options) as cluster:
         consumer = Consumer(
             cluster,
             options.topic,

@@ -55,7 +55,7 @@ def _list(options: argparse.Namespace) -> None:
     from logstore.cli.brokers.cluster_calls import cluster_of
     from logstore.cli.brokers.group_calls import list_groups
 
-    with cluster_of(options.bootstrap) as cluster:
+    with cluster_of(options) as cluster:
         groups = list_groups(cluster)
     if options.json:
         print_json(groups)
@@ -71,7 +71,7 @@ def _describe(options: argparse.Namespace) -> None:
     from logstore.cli.brokers.cluster_calls import cluster_of
     from logstore.cli.brokers.group_calls import describe_group
 
-    with cluster_of(options.bootstrap) as cluster:
+    with cluster_of(options) as cluster:
         group = describe_group(cluster, options.group)
     if options.json:
         print_json(group)
@@ -104,7 +104,7 @@ def _reset(options: argparse.Namespace) -> None:
     from logstore.cli.decisions.offset_reset import Target, parse_target
 
     target = parse_target(options.to) if options.to else Target(shift=options.shift_by)
-    with cluster_of(options.bootstrap) as cluster:
+    with cluster_of(options) as cluster:
         lines = reset_offsets(
             cluster, options.group, options.topic, target, is_dry_run=options.dry_run
         )
@@ -123,7 +123,7 @@ def _delete(options: argparse.Namespace) -> None:
     from logstore.cli.brokers.cluster_calls import cluster_of
     from logstore.cli.brokers.group_calls import delete_group
 
-    with cluster_of(options.bootstrap) as cluster:
+    with cluster_of(options) as cluster:
         delete_group(cluster, options.group)
     if options.json:
         print_json({"deleted": options.group})

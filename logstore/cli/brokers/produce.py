@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     clock = SystemClock()
     separator = None if options.key_separator is None else options.key_separator.encode()
     parse = parse_json if options.json else partial(parse_plain, separator=separator)
-    with cluster_of(options.bootstrap, creates=True) as cluster:
+    with cluster_of(options, creates=True) as cluster:
         sender = Sender(cluster, options.topic, compression=options.compression)
         for lines in read_lines(partial(os.read, sys.stdin.fileno(), READ_BYTES)):
             records = [parse(line) for line in lines]

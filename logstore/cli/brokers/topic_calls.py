@@ -10,6 +10,7 @@ from logstore.cli.command import BootstrapAddress
 from logstore.errors import Invalid, Retryable
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
+from logstore.wire.framing.client_security import PLAIN, ClientSecurity
 from logstore.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -72,12 +73,12 @@ class DescribedTopic:
     partitions: Sequence[DescribedPartition]
 
 
-def connect(brokers: Sequence[BootstrapAddress]) -> Connection:
+def connect(brokers: Sequence[BootstrapAddress], security: ClientSecurity = PLAIN) -> Connection:
     """To the first of `brokers` that answers. Raises `Retryable` if none does."""
     failures = []
     for broker in brokers:
         try:
-            return Connection.open(broker.host, broker.port, CONNECT_TIMEOUT_S)
+            return Connection.open(broker.host, broker.port, CONNECT_TIMEOUT_S, security=security)
         except Retryable as failure:
             failures.append(str(failure))
     raise Retryable(f"{'; '.join(failures)}; is a broker running there? see --bootstrap")
@@ -117,7 +118,9 @@ def delete_topic(connection: Connection, name: str) -> None:
     check(result.error_code, result.error_message, f"delete topic {name}")
 
 
-def describe_topic(connection: Connection, name: str) -> DescribedTopic:
+def describe_topic(
+    connection: Connection, name: str, security: ClientSecurity = PLAIN
+) -> DescribedTopic:
     """Offsets come from each partition's leader, at its advertised address."""
     brokers, topic = look_up(connection, name)
     by_leader: dict[int, list[int]] = defaultdict(list)
@@ -126,7 +129,7 @@ def describe_topic(connection: Connection, name: str) -> DescribedTopic:
     offsets: dict[int, tuple[int, int]] = {}
     for leader, partitions in by_leader.items():
         if leader in brokers:
-            with connect([brokers[leader]]) as peer:
+            with connect([brokers[leader]], security) as peer:
                 starts = _offsets(peer, name, partitions, EARLIEST)
                 ends = _offsets(peer, name, partitions, LATEST)
             known = starts.keys() & ends.keys()

@@ -100,9 +100,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> None:
+    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, list_topics
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, security_of(options)) as connection:
         topics = list_topics(connection)
     if options.json:
         print_json(topics)
@@ -112,9 +113,10 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _create(options: argparse.Namespace) -> None:
+    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, create_topic
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, security_of(options)) as connection:
         created = create_topic(
             connection, options.name, options.partitions, options.replicas, dict(options.config)
         )
@@ -125,10 +127,11 @@ def _create(options: argparse.Namespace) -> None:
 
 
 def _describe(options: argparse.Namespace) -> None:
+    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, describe_topic
 
-    with connect(options.bootstrap) as connection:
-        topic = describe_topic(connection, options.name)
+    with connect(options.bootstrap, security_of(options)) as connection:
+        topic = describe_topic(connection, options.name, security_of(options))
     if options.json:
         print_json(topic)
         return
@@ -152,13 +155,14 @@ def _describe(options: argparse.Namespace) -> None:
 
 
 def _alter(options: argparse.Namespace) -> None:
+    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect
     from logstore.cli.brokers.topic_changes import add_partitions, alter_configs
 
     name, sets, unsets = options.name, dict(options.config), options.unset
     if not (options.partitions or sets or unsets):
         raise Invalid("nothing to change: give --partitions, --config or --unset")
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, security_of(options)) as connection:
         if sets or unsets:
             alter_configs(connection, name, sets, unsets)
         if options.partitions:
@@ -171,10 +175,11 @@ def _alter(options: argparse.Namespace) -> None:
 
 
 def _reassign(options: argparse.Namespace) -> None:
+    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect
     from logstore.cli.brokers.topic_changes import reassign
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, security_of(options)) as connection:
         numbers = reassign(connection, options.name, options.partition, options.replicas)
     if options.json:
         print_json({"reassigned": options.name, "partitions": numbers, "to": options.replicas})
@@ -184,10 +189,11 @@ def _reassign(options: argparse.Namespace) -> None:
 
 
 def _elect(options: argparse.Namespace) -> None:
+    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect
     from logstore.cli.brokers.topic_changes import elect
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, security_of(options)) as connection:
         elected = elect(connection, options.name, options.partition)
     if options.json:
         print_json({"elected": options.name, "partitions": elected})
@@ -198,9 +204,10 @@ def _elect(options: argparse.Namespace) -> None:
 
 
 def _delete(options: argparse.Namespace) -> None:
+    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, delete_topic
 
-    with connect(options.bootstrap) as connection:
+    with connect(options.bootstrap, security_of(options)) as connection:
         delete_topic(connection, options.name)
     if options.json:
         print_json({"deleted": options.name})

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from logstore.cli.command import FAILED, OK, Command, addresses
+from logstore.cli.command import FAILED, OK, Command, add_command_config, addresses
 from logstore.cli.output import print_json, progress
 from logstore.cli.storage_arguments import add_url, storage_of
 
@@ -25,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="ask brokers too: whether each is reached, and the lag of groups",
     )
+    add_command_config(parser)
     parser.add_argument(
         "--read-only",
         action="store_true",
@@ -111,7 +112,7 @@ def _reach(
             Connection.open(row.host, row.port, REACH_TIMEOUT_S).close()
         except LogstoreError as error:
             unreached[broker] = str(error)
-    with cluster_of(options.bootstrap) as cluster:
+    with cluster_of(options) as cluster:
         return unreached, _groups(cluster)
 
 

@@ -15,8 +15,10 @@ from logstore.formats.lease_row import LEASE, LeaseRow
 from logstore.formats.number_row import NUMBER, NumberRow
 from logstore.formats.partition_row import PartitionRow, partition_pks
 from logstore.formats.quota_row import QUOTA, QuotaRow
+from logstore.formats.secret_row import SECRET, SecretRow
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicRow
+from logstore.formats.user_row import USER, UserRow
 from logstore.ports.registry import WRITE_ID, Row
 from logstore.protocol.rows.metadata import read_topics
 from logstore.protocol.steps import QueryRows, Steps
@@ -25,7 +27,6 @@ from logstore.wiring.open import ReadableLog
 OTHERS = (
     "probe",
     "trim",
-    "user",
     "format",
 )
 """Kinds of row that this version shows and does not know how to decode."""
@@ -44,7 +45,11 @@ _KNOWN = {
     CONFIG: ConfigRow.of,
     QUOTA: QuotaRow.of,
     ACL: AclRow.of,
+    USER: UserRow.of,
+    SECRET: SecretRow.of,
 }
+_HIDDEN = {USER: "users", SECRET: "key"}
+"""Attributes that are not shown: by them passwords can be guessed, or brokers be imitated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,11 @@ def _query(pk: str) -> Steps[Sequence[tuple[str, Row]]]:
 
 
 def _line(pk: str, sk: str, row: Row) -> RowLine:
-    attributes = {name: value for name, value in row.items() if name != WRITE_ID}
+    attributes: Row = {
+        name: "(hidden)" if name == _HIDDEN.get(pk) else value
+        for name, value in row.items()
+        if name != WRITE_ID
+    }
     return RowLine(pk, sk, attributes, str(row.get(WRITE_ID, "")), _fault(pk, row))
 
 

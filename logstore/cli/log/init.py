@@ -1,10 +1,16 @@
 """`logstore init`: create a log in a bucket, or check an existing one."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from logstore.cli.command import OK, Command
+from logstore.cli.log.users import add_password
 from logstore.cli.output import print_facts, print_json
 from logstore.cli.storage_arguments import add_url
+from logstore.security.scram import HASHES
+
+if TYPE_CHECKING:
+    from logstore.cli.log.user_changes import NewPassword
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="dynamodb://TABLE[?region=REGION&endpoint=URL], created if it does not exist; "
         "a directory needs none",
     )
+    parser.add_argument(
+        "--admin",
+        metavar="NAME",
+        help="the first user, who makes the others; see super.users and --password-file",
+    )
+    add_password(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(fail=parser.error)
 
@@ -27,10 +39,14 @@ def run(options: argparse.Namespace) -> int:
         print_report,
         report_json,
     )
+    from logstore.cli.log.user_changes import add_user, change
     from logstore.wiring.initialise import initialise
 
     storage = checked_storage(options, options.registry)
+    new = None if options.admin is None else _new_user(options)
     done = initialise(options.url, options.registry, storage, ports())
+    if new is not None:
+        change(options.url, storage, options.admin, add_user(new))
     if options.json:
         print_json(
             {
@@ -53,8 +69,18 @@ def run(options: argparse.Namespace) -> int:
         ]
     )
     print_report(done.report)
+    if options.admin is not None:
+        print(f"user {options.admin} added")
     print(f"\nready: logstore serve --url {done.url}")
     return OK
+
+
+def _new_user(options: argparse.Namespace) -> "NewPassword":
+    """The password is asked for before anything is made."""
+    from logstore.cli.log.passwords import read_password
+    from logstore.cli.log.user_changes import NewPassword
+
+    return NewPassword(options.admin, read_password(options.password_file), sorted(HASHES))
 
 
 COMMAND = Command("create a log in a bucket, or check an existing one", configure, run)

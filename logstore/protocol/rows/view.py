@@ -1,4 +1,4 @@
-"""Topics, partitions, quotas, brokers' settings and ACLs, read as a whole or by the change feed.
+"""Topics, partitions, quotas, settings, ACLs and users, read as a whole or by the change feed.
 
 Topics are read before partitions, since a creation writes them the other way round: a topic that is
 seen has its partitions. Concurrent changes are in the feed, from the version read before. The
@@ -18,12 +18,14 @@ from logstore.formats.partition_row import PartitionRow
 from logstore.formats.quota_row import QUOTAS_CHANGED, Quotas
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TOPIC, TopicRow, TopicStatus
+from logstore.formats.user_row import USERS_CHANGED, Users
 from logstore.ports.registry import Row
 from logstore.protocol.rows.acls import AclShards, read_acls
 from logstore.protocol.rows.broker_configs import read_broker_configs
 from logstore.protocol.rows.changes import read_feed
 from logstore.protocol.rows.metadata import SLICE_ROWS, read_partition_row, read_partition_rows
 from logstore.protocol.rows.quotas import read_quotas
+from logstore.protocol.rows.users import read_users
 from logstore.protocol.steps import Gather, GetRow, QueryRows, Steps, sliced
 from logstore.slices import Slices, parts_of
 
@@ -50,6 +52,8 @@ class RegistryUpdate:
     """The same."""
     acls: AclShards | None = None
     """The same."""
+    users: Users | None = None
+    """The same."""
     format_level: int | None = None
     """The finalized one; None: it was not read."""
 
@@ -60,7 +64,7 @@ def read_everything() -> Steps[RegistryUpdate]:
     topics = yield from sliced(_live_topics((yield QueryRows(TOPIC))))
     partitions = yield from read_partition_rows()
     quotas, configs = (yield from read_quotas()), (yield from read_broker_configs())
-    acls = yield from read_acls()
+    acls, users = (yield from read_acls()), (yield from read_users())
     return RegistryUpdate(
         feed.version,
         topics,
@@ -69,6 +73,7 @@ def read_everything() -> Steps[RegistryUpdate]:
         quotas=quotas,
         configs=configs,
         acls=acls,
+        users=users,
         format_level=level,
     )
 
@@ -105,8 +110,9 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
     quotas = (yield from read_quotas()) if QUOTAS_CHANGED in changes else None
     configs = (yield from read_broker_configs()) if CONFIGS_CHANGED in changes else None
     acls = (yield from read_acls()) if ACLS_CHANGED in changes else None
+    users = (yield from read_users()) if USERS_CHANGED in changes else None
     for change in changes:
-        if change in (QUOTAS_CHANGED, CONFIGS_CHANGED, ACLS_CHANGED):
+        if change in (QUOTAS_CHANGED, CONFIGS_CHANGED, ACLS_CHANGED, USERS_CHANGED):
             continue
         if change.partition >= 0:
             wanted[TopicPartition(change.topic_id, change.partition)] = None
@@ -130,7 +136,9 @@ def _read_changed(version: int, changes: Sequence[FeedChange]) -> Steps[Registry
         if isinstance(outcome, LogstoreError):
             raise outcome
         partitions[key] = outcome
-    return RegistryUpdate(version, topics, partitions, quotas=quotas, configs=configs, acls=acls)
+    return RegistryUpdate(
+        version, topics, partitions, quotas=quotas, configs=configs, acls=acls, users=users
+    )
 
 
 def _live(topic: TopicRow) -> TopicRow | None:

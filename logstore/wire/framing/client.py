@@ -26,6 +26,7 @@ from logstore.wire.framing.apis import (
     decode_response_header,
     encode_request_frame,
 )
+from logstore.wire.framing.client_security import PLAIN, ClientSecurity
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.primitives import Buffer
 
@@ -65,15 +66,30 @@ class Connection:
 
     @classmethod
     def open(
-        cls, host: str, port: int, timeout_s: float = 10.0, *, client_id: str | None = "logstore"
+        cls,
+        host: str,
+        port: int,
+        timeout_s: float = 10.0,
+        *,
+        client_id: str | None = "logstore",
+        security: ClientSecurity = PLAIN,
     ) -> Self:
-        """Connect; the versions are asked for at the first call. Raises `Retryable`."""
+        """Connect; the versions are asked for at the first call. Raises `Retryable`, and what a
+        login raises.
+        """
         try:
             peer = socket.create_connection((host, port), timeout_s)
         except OSError as failure:
             raise Retryable(f"cannot connect to {host}:{port}: {failure}") from failure
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(peer, timeout_s, client_id=client_id)
+        connection = cls(security.secure(peer, host, port), timeout_s, client_id=client_id)
+        if security.login is not None:
+            try:
+                security.login(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
     @property
     def is_closed(self) -> bool:

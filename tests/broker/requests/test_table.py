@@ -8,7 +8,7 @@ from broker.requests.way import Loop
 
 HANDLERS_FOLDER = Path(__file__).parents[3] / "broker" / "handlers"
 OWN_WAY = {"fetch.py", "produce.py"}
-FRAMEWORK = {"dispatch.py", "served_requests.py", "__init__.py"}
+FRAMEWORK = {"before_login.py", "dispatch.py", "served_requests.py", "__init__.py"}
 THE_RUNTIMES = re.compile(
     r"\bcall\.(?:answer|answer_bytes|fail|say_throttle|note_errors|count_errors)\("
     r"|\bbroker\.(?:start|turns)\b"

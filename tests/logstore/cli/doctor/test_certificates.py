@@ -16,8 +16,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.cli.doctor.certificates import certificate_ends_ms, not_after_ms
+from logstore.cli.doctor.certificates import certificate_ends_ms
 from logstore.errors import Corrupt, Unavailable
+from logstore.security.certificates import not_after_ms
 
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 TIMEOUT_S = 20.0
