@@ -104,7 +104,7 @@ async def _create(
 ) -> CreatableTopicResult:
     name = asked.name
     if not (
-        broker.allows(call, Operation.CREATE, *CLUSTER)
+        broker.sees(call, Operation.CREATE, *CLUSTER)
         or broker.allows(call, Operation.CREATE, ResourceKind.TOPIC, name)
     ):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to create this topic")

@@ -6,7 +6,7 @@ another client makes at the same time is not looked at.
 
 from collections.abc import Mapping
 
-from broker.answers.acl_changes import change_shards, removed
+from broker.answers.acl_changes import audit_acls, change_shards, removed
 from broker.answers.acl_requests import check_asked, check_known, parse_filter, shown
 from broker.answers.broker import Broker
 from broker.answers.client_changes import log_change
@@ -109,6 +109,7 @@ async def _delete(
     for change in outcome.made.values():
         if gone := removed(change):
             log_change(call, "ACLs deleted: count=%d acls=%s", len(gone), shown(gone))
+            audit_acls(broker, call, deleted=gone)
     return outcome.failed
 
 

@@ -80,9 +80,6 @@ def _find(broker: Broker, call: Call, asked: DeleteTopicState) -> Topic:
     if name is not None and not (
         seen and broker.allows(call, Operation.DELETE, ResourceKind.TOPIC, name)
     ):
-        # A client that may not see the topic learns nothing: an id stays unknown, a name denied.
-        if by_id and not seen:
-            raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to delete this topic")
     if topic is None and by_id:
         raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")

@@ -130,7 +130,7 @@ async def _topics(
         topics = [
             (name, sorted(partitions))
             for name, partitions in sorted(by_name.items())
-            if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
+            if broker.sees(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ]
     answers: list[OffsetFetchResponseTopics] = []
     byte_count = 0

@@ -162,6 +162,7 @@ def _clients(watched: Observed) -> list[Reading]:
             _one(m.ERRORS, count, api, _name_of(code))
             for (api, code), count in clients.errors.by_api.items()
         ),
+        *(_one(m.DENIALS, count, api) for api, count in watched.broker.denials.by_api.items()),
         *(_one(m.SOFTWARE, count, *one) for one, count in clients.software.shown().items()),
         _one(m.CONNECTIONS, len(clients.connections)),
         _one(m.ACCEPTED, clients.accepted_count),

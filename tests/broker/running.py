@@ -312,9 +312,7 @@ class Running:
             "127.0.0.1", self.listener.port, DEADLINE_S, security=security
         )
 
-    def log_in(
-        self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()
-    ) -> None:
+    def log_in(self, client: Connection, principal: str, *, groups: tuple[str, ...] = ()) -> None:
         """Let requests of this connection be those of `principal`."""
         host, port = client._peer.getsockname()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from logstore.config.client_properties import client_properties, parse_properties
 from logstore.errors import Invalid
-from logstore.wire.framing.client_security import PLAIN, ClientSecurity
-from logstore.wire.framing.login import ClientLogin, login_by
+from logstore.wire.framing.client_security import PLAIN, ClientSecurity, login_by
+from logstore.wire.framing.login import ClientLogin
 
 FILE_BYTES_MAX = 1 << 20
 
