@@ -4,19 +4,19 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.network.address_limits import AddressLimits
 from broker.network.buffers import BufferPool, Inbox
 from broker.network.call import Call
-from broker.network.client_quotas import ClientQuotas
 from broker.network.connection import ClientConnection
+from broker.network.decisions.address_limits import AddressLimits
+from broker.network.decisions.client_quotas import ClientQuotas
+from broker.network.decisions.newcomers import Newcomers
+from broker.network.decisions.rates import Windows
 from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
 from broker.network.loop_holds import LoopHolds
 from broker.network.mutes import Mutes
-from broker.network.newcomers import Newcomers
 from broker.network.pauses import Pause
-from broker.network.rates import Windows
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.refusals import Refusals
 from broker.network.slow_readers import SlowReaders

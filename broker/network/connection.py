@@ -23,8 +23,9 @@ from typing import Any, Protocol
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
 from broker.network.call import FETCH_KEY, NO_ANSWER, Call, Ending
-from broker.network.chunks import next_chunk
-from broker.network.client_quotas import ClientQuotas
+from broker.network.decisions.chunks import next_chunk
+from broker.network.decisions.client_quotas import ClientQuotas
+from broker.network.decisions.referrals import Referrals
 from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
@@ -33,7 +34,6 @@ from broker.network.loop_holds import LoopHolds
 from broker.network.mutes import Mutes
 from broker.network.pauses import Pause
 from broker.network.receive_budget import ReceiveBudget
-from broker.network.referrals import Referrals
 from broker.network.refusals import Refusals
 from broker.network.slow_readers import SlowReaders
 from broker.network.slow_requests import SLOW_S, SlowRequests

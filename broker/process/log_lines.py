@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.process.log_writer import LogWriter
-from logstore.cli.printable import printable
+from logstore.cli.decisions.printable import printable
 from logstore.config.flags import LOG_FORMATS
 
 TEXT, JSON = LOG_FORMATS

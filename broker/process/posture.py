@@ -1,4 +1,4 @@
-"""Which listeners stand open: beyond this machine, and without knowing who connects. Pure.
+"""Which listeners stand open: beyond this machine, and without knowing who connects.
 
 A broker refuses to start with one, unless `logstore.allow.anonymous` says that it is wanted: every
 peer that reaches the port may then read, write and delete everything, as far as ACLs for

@@ -39,8 +39,8 @@ from broker.process.start_line import start_values
 from broker.upkeep.compaction_child import CompactionChild, child_environment, compact_command
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.store_watch import watch_store
+from logstore.cli.decisions.printable import printable
 from logstore.cli.main import installed_version
-from logstore.cli.printable import printable
 from logstore.config.broker import BrokerSettings
 from logstore.config.compaction_interval import parse_every
 from logstore.config.listener_security import PROTOCOL_MAP, protocol_of

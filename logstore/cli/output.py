@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Protocol, TextIO
 
-from logstore.cli.printable import json_text, printable
+from logstore.cli.decisions.printable import json_text, printable
 
 _NUMBER = re.compile(r"-?\d*")
 

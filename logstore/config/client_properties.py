@@ -23,18 +23,18 @@ _OPTION = re.compile(r'(?P<name>\w+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<
 _MODULE = re.compile(r"\s*(?P<module>[\w.]+)\s+required\s+(?P<options>.*?)\s*;\s*", re.S)
 
 
-class Login(NamedTuple):
+class JaasLogin(NamedTuple):
     mechanism: str
     name: str
     password: str
 
     def __repr__(self) -> str:
-        return f"Login({self.mechanism}, {self.name})"
+        return f"JaasLogin({self.mechanism}, {self.name})"
 
 
 class ClientProperties(NamedTuple):
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
-    login: Login | None = None
+    login: JaasLogin | None = None
 
 
 def parse_properties(text: str) -> Mapping[str, str]:
@@ -67,7 +67,7 @@ def client_properties(properties: Mapping[str, str]) -> ClientProperties:
     return ClientProperties(protocol, _login(mechanism, properties.get(JAAS, "")))
 
 
-def _login(mechanism: str, jaas: str) -> Login:
+def _login(mechanism: str, jaas: str) -> JaasLogin:
     found = _MODULE.fullmatch(jaas)
     options = {
         one["name"]: one["bare"] if one["quoted"] is None else _unquoted(one["quoted"])
@@ -78,7 +78,7 @@ def _login(mechanism: str, jaas: str) -> Login:
             f"{JAAS} is not of the form: org.apache.kafka.common.security.scram."
             'ScramLoginModule required username="..." password="...";'
         )
-    return Login(mechanism, options["username"], options["password"])
+    return JaasLogin(mechanism, options["username"], options["password"])
 
 
 def _unquoted(text: str) -> str:

@@ -22,7 +22,7 @@ from logstore.objects.threaded import ThreadedStore
 from logstore.ports.clock import Clock
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.trash import Trash
-from logstore.registry.dynamodb.url import is_table_url, parse_table_url
+from logstore.registry.dynamodb_json.url import is_table_url, parse_table_url
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.sqlite_file import Mode
 from logstore.stores.location import DirectoryLocation, ForeignLocation, Location

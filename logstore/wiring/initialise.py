@@ -24,7 +24,7 @@ from logstore.ports.registry import BlockingRowStore, Row, RowStore
 from logstore.probe import Report, probe
 from logstore.probe.objects import PROBE
 from logstore.protocol.chain.identity import Identity, ensure_identity
-from logstore.registry.dynamodb.url import is_table_url, parse_table_url, same_place
+from logstore.registry.dynamodb_json.url import is_table_url, parse_table_url, same_place
 from logstore.registry.reads import RetryingReads
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner

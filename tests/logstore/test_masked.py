@@ -5,7 +5,7 @@ import pytest
 from logstore.masked import KNOWN_MAX, MASK, masked, note_secrets
 from logstore.objects.credentials import AwsCredentials
 from logstore.objects.s3_answers import answer_of
-from logstore.registry.dynamodb.errors import refusal
+from logstore.registry.dynamodb_json.errors import refusal
 
 TOKEN = "FwoGZXIvYXdzE/canary+token=="
 SECRET = "canary/secret+key/of/forty/characters1234"

@@ -32,8 +32,8 @@ from botocore.session import Session
 
 from logstore.errors import Denied, Invalid, LogstoreError, Refused, Retryable, without_frames
 from logstore.masked import masked
-from logstore.registry.dynamodb.errors import lost, refusal
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.errors import lost, refusal
+from logstore.registry.dynamodb_json.url import TableUrl
 
 CONNECT_TIMEOUT_S = 3.0
 READ_TIMEOUT_S = 5.0

@@ -4,12 +4,11 @@ steps = log_in(login, nonce)
 key, version, request = next(steps)
 ... = steps.send(response)             until StopIteration
 
-`login_by` goes through them on a blocking connection.
+`client_security.login_by` goes through them on a blocking connection. Pure.
 """
 
-import secrets
-from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Generator
+from typing import Any, NamedTuple
 
 from logstore.security.scram import ClientExchange, LoginFailed
 from logstore.wire.errors import ErrorCode
@@ -21,7 +20,6 @@ from logstore.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 HANDSHAKE_KEY, HANDSHAKE_VERSION = 17, 1
 AUTHENTICATE_KEY, AUTHENTICATE_VERSION = 36, 2
-NONCE_BYTES = 18
 
 
 class ClientLogin(NamedTuple):
@@ -34,12 +32,6 @@ class ClientLogin(NamedTuple):
 
     def __repr__(self) -> str:
         return f"ClientLogin({self.mechanism}, {self.name})"
-
-
-class Calls(Protocol):
-    """A blocking connection (`client.Connection`)."""
-
-    def call(self, key: int, request: Any, version: int | None = None, /) -> Any: ...
 
 
 Request = tuple[int, int, Any]
@@ -69,18 +61,3 @@ def _data(response: SaslAuthenticateResponse) -> bytes:
         why = response.error_message or f"error {response.error_code}"
         raise LoginFailed(f"the broker refuses the login: {why}")
     return bytes(response.auth_bytes)
-
-
-def login_by(login: ClientLogin) -> Callable[[Calls], None]:
-    """Returns what logs a new connection in (`ClientSecurity.login`). Raises as `log_in`."""
-
-    def log_connection_in(connection: Calls) -> None:
-        steps, response = log_in(login, secrets.token_urlsafe(NONCE_BYTES)), None
-        try:
-            while True:
-                key, version, request = steps.send(response)
-                response = connection.call(key, request, version)
-        except StopIteration:
-            return
-
-    return log_connection_in

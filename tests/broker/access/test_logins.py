@@ -15,8 +15,8 @@ from logstore.security.scram import (
     salted_password,
 )
 from logstore.wire.errors import ErrorCode
-from logstore.wire.framing.client_security import PLAIN, ClientSecurity
-from logstore.wire.framing.login import ClientLogin, login_by
+from logstore.wire.framing.client_security import PLAIN, ClientSecurity, login_by
+from logstore.wire.framing.login import ClientLogin
 from logstore.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,

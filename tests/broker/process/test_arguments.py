@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.answers.shown_configs import show_broker_configs
+from broker.answers.decisions.shown_configs import show_broker_configs
 from broker.process.arguments import add_arguments, printed_settings, settings_of
 from logstore.cli.environment import SETTINGS
 from logstore.config.printed import FORMATS

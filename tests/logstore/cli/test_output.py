@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstore.cli.decisions.printable import printable
 from logstore.cli.output import (
     dollars_text,
     jsonable,
@@ -22,7 +23,6 @@ from logstore.cli.output import (
     size_text,
     time_text,
 )
-from logstore.cli.printable import printable
 
 
 class Kind(IntEnum):
@@ -138,7 +138,7 @@ def test_commands_write_for_people_by_one_function() -> None:
     folder = Path(__file__).parents[3] / "logstore" / "cli"
     free = [
         f"{path.name}:{node.lineno}"
-        for path in sorted(folder.glob("*.py"))
+        for path in sorted(folder.rglob("*.py"))
         if path.name != "output.py"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)

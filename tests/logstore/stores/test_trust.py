@@ -11,7 +11,7 @@ from logstore.formats.keys import CLUSTER_KEY
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.clock import SystemClock
 from logstore.protocol.chain.identity import Identity, encode_identity
-from logstore.registry.dynamodb.url import parse_table_url
+from logstore.registry.dynamodb_json.url import parse_table_url
 from logstore.stores.backends import Backends
 from logstore.stores.location import DirectoryLocation
 from logstore.stores.trust import check_endpoint
