@@ -13,7 +13,7 @@ from broker.cluster.decisions.row_steps import read_broker
 from broker.cluster.log_port import ClusterLog
 from broker.cluster.peers import Peer, Peers
 from logstore.errors import LogstoreError
-from logstore.formats.broker_row import BrokerStatus
+from logstore.formats.broker_row import Address, BrokerStatus
 from logstore.runners.step_runner import outcome_of
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,9 @@ class EarlyNotice:
         for broker, row in self._log.brokers.items():
             is_there = row.status is BrokerStatus.SERVING and self._log.liveness.is_alive(broker)
             if broker != self._log.me.broker and is_there:
-                peers[broker] = Peer(broker, row.epoch, row.host, row.port)
+                first = Address(row.host, row.port)
+                host, port = row.listeners.get(self._peers.listener, first)
+                peers[broker] = Peer(broker, row.epoch, host, port)
         self._peers.watch(peers)
 
     async def _confirm(self, broker: int, epoch: int) -> None:

@@ -11,6 +11,7 @@ import logging
 import math
 import random
 import socket
+import ssl
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -50,6 +51,9 @@ class Peer:
 
 
 class Peers(Protocol):
+    listener: str
+    """By which brokers reach each other; empty: the first of each."""
+
     def watch(self, peers: Mapping[int, Peer]) -> None:
         """Watch these, and no others any more."""
         ...
@@ -62,16 +66,32 @@ class Peers(Protocol):
 class NoPeers:
     """Watches no broker: leases alone decide which brokers are dead."""
 
+    listener = ""
+
     def watch(self, peers: Mapping[int, Peer]) -> None: ...
 
     async def run(self, on_gone: OnGone) -> None: ...
 
 
+def _plain() -> None:
+    return None
+
+
 class TcpPeers:
-    def __init__(self, clock: Clock, rng: random.Random, login: ClientLogin | None = None) -> None:
-        """`login` is that of a broker, where their listeners ask for one."""
+    def __init__(
+        self,
+        clock: Clock,
+        rng: random.Random,
+        login: ClientLogin | None = None,
+        *,
+        listener: str = "",
+        context: Callable[[], ssl.SSLContext | None] = _plain,
+    ) -> None:
+        """`login` is that of a broker, `context` that of TLS, where their listeners ask for it."""
+        self.listener = listener
         self._clock = clock
         self._login = login
+        self._context = context
         self._rng = rng
         self._links: dict[Peer, PeerLink] = {}
         self.on_lost: Callable[[int], None] = _ignore
@@ -188,7 +208,7 @@ class TcpPeers:
 
     async def _connect(self, peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Raises as the function of this name."""
-        reader, writer = await _connect(peer)
+        reader, writer = await _connect(peer, self._context())
         if self._login is not None:
             try:
                 async with asyncio.timeout(CONNECT_S):
@@ -254,7 +274,9 @@ def _report_unreachable(peer: Peer, error: Exception) -> None:
     )
 
 
-async def _connect(peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(
+    peer: Peer, context: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Raises `ConnectionRefusedError` only when every address of the host refuses."""
     others: list[OSError] = []
     async with asyncio.timeout(CONNECT_S):
@@ -262,7 +284,13 @@ async def _connect(peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
         addresses = await loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
         for family, _, _, _, address in addresses:
             try:
-                made = await asyncio.open_connection(str(address[0]), peer.port, family=family)
+                made = await asyncio.open_connection(
+                    str(address[0]),
+                    peer.port,
+                    family=family,
+                    ssl=context,
+                    server_hostname=None if context is None else peer.host,
+                )
             except ConnectionRefusedError:
                 continue
             except OSError as error:

@@ -40,7 +40,7 @@ def takes_token(
         return True
     if answer.is_done:
         connection.principal = login.principal
-        connection.admitted()
         broker.logins.audit(connection)
+        connection.admitted()
     call.answer_bytes([len(answer.data).to_bytes(4, "big") + answer.data])
     return True

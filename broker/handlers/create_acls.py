@@ -46,7 +46,7 @@ async def create_acls(broker: Broker, call: Call, request: CreateAclsRequest) ->
     outcome = await change_shards(
         broker, call, {shard: _adding(frozenset(acls)) for shard, acls in wanted.items()}
     )
-    for change in outcome.made.values():
+    async for change in call.each(outcome.made.values()):
         if new := added(change):
             log_change(call, "ACLs made: count=%d acls=%s", len(new), shown(new))
             audit_acls(broker, call, made=new)

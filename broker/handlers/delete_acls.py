@@ -70,7 +70,7 @@ async def delete_acls(broker: Broker, call: Call, request: DeleteAclsRequest) ->
         count += len(acls)
         found.append(acls)
     failed = await _delete(broker, call, found)
-    for result, acls in zip(results, found, strict=True):
+    async for result, acls in call.each(zip(results, found, strict=True)):
         async for acl in call.each(acls):
             result.matching_acls.append(_shown(acl, failed.get(shard_of(acl))))
     return DeleteAclsResponse(filter_results=results)
@@ -106,7 +106,7 @@ async def _delete(
     outcome = await change_shards(
         broker, call, {shard: _without(frozenset(acls)) for shard, acls in unwanted.items()}
     )
-    for change in outcome.made.values():
+    async for change in call.each(outcome.made.values()):
         if gone := removed(change):
             log_change(call, "ACLs deleted: count=%d acls=%s", len(gone), shown(gone))
             audit_acls(broker, call, deleted=gone)

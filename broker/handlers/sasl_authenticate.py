@@ -36,8 +36,8 @@ def sasl_authenticate(
         return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, why)
     if answer.is_done:
         connection.principal = login.principal
-        connection.admitted()
         broker.logins.audit(connection)
+        connection.admitted()
     return SaslAuthenticateResponse(
         auth_bytes=answer.data, session_lifetime_ms=login.session_ms if answer.is_done else 0
     )

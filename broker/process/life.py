@@ -31,6 +31,7 @@ from broker.upkeep.retention_task import Retention
 from broker.upkeep.trim_task import PERIOD_S, Trimming
 from logstore.config.authorizer_settings import AUTHORIZER
 from logstore.config.broker import BrokerSettings
+from logstore.config.tls import INTER_BROKER
 from logstore.epoch.draining import Successor
 from logstore.epoch.log import BrokerInfo, Log, LogSettings
 from logstore.epoch.table_queries import TableQueries
@@ -168,9 +169,23 @@ async def _secret(host: Host) -> bytes:
     return await host.opened.runner.run(cluster_secret())
 
 
+def _peers(host: Host, log: Log, secret: bytes) -> TcpPeers:
+    """By the listener that brokers have for each other: as it is secured."""
+    name = host.settings.text(INTER_BROKER).upper()
+    between = next((one for one in host.listeners if one.name == name), host.listeners[0])
+    secured = host.secured.get(between.name)
+    return TcpPeers(
+        log.runner.clock,
+        log.runner.rng,
+        login_of_broker(host.broker, secret) if between.protocol.is_sasl else None,
+        listener=between.name if name else "",
+        context=(lambda: None) if secured is None else lambda: secured.peer_context,
+    )
+
+
 async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
     """Serve until the process is to stop (the exit code), or the chain is fenced (None)."""
-    runner, given = log.runner, host.settings.copy()
+    given = host.settings.copy()
     broker = Broker(
         log,
         given,
@@ -182,7 +197,7 @@ async def _accept(host: Host, log: Log, tasks: asyncio.TaskGroup) -> int | None:
         tables=host.tables,
         secret=(secret := await _secret(host)),
     )
-    peers = TcpPeers(runner.clock, runner.rng, login_of_broker(host.broker, secret))
+    peers = _peers(host, log, secret)
     log.ask_others_by(peers.read_feed)
     settling = broker.leader_settling
     peers.on_lost, peers.on_back, settling.others = settling.lost, settling.back, peers

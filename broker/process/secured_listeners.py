@@ -7,7 +7,9 @@ from broker.network.listeners import Listener
 from broker.tls.handshakes import Handshakes
 from broker.tls.secured_listener import SecuredListener, look_again_and_again
 from logstore.config.broker import BrokerSettings
+from logstore.config.kinds import InvalidConfig
 from logstore.config.listener_settings import check_listeners
+from logstore.config.tls import INTER_BROKER
 from logstore.ports.clock import Clock
 
 
@@ -19,6 +21,9 @@ class SecuredListeners:
         self.listeners = listeners
         """All, the plain ones too."""
         check_listeners(settings.given, (one.name for one in listeners))
+        between = settings.text(INTER_BROKER).upper()
+        if between and between not in (one.name for one in listeners):
+            raise InvalidConfig(f"{INTER_BROKER}={between} names no listener of --listen")
         loop = asyncio.get_running_loop()
         self.handshakes = Handshakes(loop)
         self.by_name: Mapping[str, SecuredListener] = {

@@ -247,8 +247,20 @@ class TlsLink(asyncio.BufferedProtocol, asyncio.Transport):
                 self.close()  # the peer writes no more, and a half-closed connection is of no use
                 return data[:0]
             count += opened
+        if session.has_to_send:
+            self._answer(session.to_send())
         above.buffer_updated(count)  # also of nothing: the buffer goes back to its pool
         return data
+
+    def _answer(self, data: bytes) -> None:
+        """Send bytes of TLS itself: few, but to a peer that asks for new handshakes again and
+        again.
+        """
+        self._handshake_bytes += len(data)
+        if self._handshake_bytes > HANDSHAKE_BYTES_MAX:
+            self._fail("TLS handshakes without end")
+        elif self._transport is not None:
+            self._transport.write(data)
 
     def _go_on(self) -> None:
         """Bytes that had arrived when reading was paused come first."""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 
 from broker.tls.handshakes import Handshakes
 from broker.tls.link import RECEIVED_BYTES, SecuredConnection, TlsLink
-from logstore.config.tls import MAPPING_RULES
-from logstore.errors import Invalid
+from logstore.config.tls import MAPPING_RULES, NAME_CHECK
+from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import Clock
 from logstore.security.certificates import subject
 from logstore.security.principal_rules import PrincipalRules
-from logstore.wiring.tls_contexts import Text, server_tls
+from logstore.wiring.tls_contexts import Text, client_context, server_tls
 
 LOOK_S = 10.0
 CERTIFICATE_BYTES_MAX = 16 * 1024
@@ -34,6 +34,8 @@ class SecuredListener:
         self._names_clients = names_clients
         self._rules = PrincipalRules(text(MAPPING_RULES))
         self._tls = server_tls(text)
+        self.peer_context = self._make_peer_context()
+        """For connections to this listener of other brokers."""
         self._trouble = ""
 
     @property
@@ -66,15 +68,24 @@ class SecuredListener:
         """Take the pair that the files have now; keep the old one if that cannot be used."""
         try:
             tls = await asyncio.to_thread(server_tls, self._text, self._tls)
+            same = tls is self._tls
+            context = (
+                self.peer_context if same else await asyncio.to_thread(self._make_peer_context)
+            )
             if tls is not self._tls and tls.ends_ms <= now_ms < self._tls.ends_ms:
                 raise Invalid("the new certificate has ended, the old one has not")
-        except Invalid as error:
+        except (LogstoreError, OSError, ValueError) as error:
             self._report(str(error))
             return
         self._trouble = ""
         if tls is not self._tls:
             self._tls = tls
+            self.peer_context = context
             logger.info("certificate taken: listener=%s ends_ms=%d", self.name, tls.ends_ms)
+
+    def _make_peer_context(self) -> ssl.SSLContext:
+        checks_name = bool(self._text(NAME_CHECK))
+        return client_context(self._text, checks_name=checks_name, trusts_itself=True)
 
     def _report(self, trouble: str) -> None:
         """Once, until it changes."""

@@ -111,10 +111,11 @@ class TlsSession:
         return self._outgoing.read()
 
     @property
+    def has_to_send(self) -> bool:
+        """Whether opening or a handshake left bytes for the peer: an answer to a key update."""
+        return bool(self._outgoing.pending)
+
+    @property
     def peer_certificate(self) -> bytes | None:
         """In DER; None: it showed none, or none was asked for."""
         return self._object.getpeercert(binary_form=True)
-
-    @property
-    def version(self) -> str:
-        return self._object.version() or "?"

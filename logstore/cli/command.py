@@ -8,7 +8,6 @@ module that holds it is imported for `logstore --help`: it imports nothing heavy
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes of every command."""
@@ -51,7 +50,7 @@ def address(text: str) -> BootstrapAddress:
 
 
 def add_broker_options(parser: argparse.ArgumentParser, *, is_action: bool = False) -> None:
-    """`--bootstrap` and `--json`, of a command and of each of its actions: either place will do."""
+    """`--bootstrap`, `--command-config`, `--json`: of a command or its action, either will do."""
     parser.add_argument(
         "--bootstrap",
         type=addresses,
@@ -59,23 +58,11 @@ def add_broker_options(parser: argparse.ArgumentParser, *, is_action: bool = Fal
         metavar="HOST:PORT",
         help=f"brokers to connect to, tried in order (default {DEFAULT_BOOTSTRAP})",
     )
-    add_command_config(parser, is_action=is_action)
     parser.add_argument(
         "--json",
         action="store_true",
         default=argparse.SUPPRESS if is_action else False,
         help="print JSON",
-    )
-
-
-def add_command_config(parser: argparse.ArgumentParser, *, is_action: bool = False) -> None:
-    parser.add_argument(
-        "--command-config",
-        type=Path,
-        default=argparse.SUPPRESS if is_action else None,
-        metavar="FILE",
-        help="properties of a client, as Kafka's tools take them: security.protocol, "
-        "sasl.mechanism, sasl.jaas.config",
     )
 
 

@@ -21,6 +21,8 @@ TRUSTSTORE_CERTIFICATES: Final = "ssl.truststore.certificates"
 TRUSTSTORE_PASSWORD: Final = "ssl.truststore.password"
 CLIENT_AUTH: Final = "ssl.client.auth"
 PROTOCOLS: Final = "ssl.enabled.protocols"
+NAME_CHECK: Final = "ssl.endpoint.identification.algorithm"
+INTER_BROKER: Final = "inter.broker.listener.name"
 MAPPING_RULES: Final = "ssl.principal.mapping.rules"
 
 TLS_1_2, TLS_1_3 = "TLSv1.2", "TLSv1.3"
@@ -37,6 +39,13 @@ REPLACED: Mapping[str, str] = {
 """Kafka's names that nothing here has, and what to do instead."""
 
 TLS_SETTINGS = (
+    Setting(
+        name=INTER_BROKER,
+        kind=SettingKind.STRING,
+        default=_NOT_SET,
+        documentation="Listener by which brokers reach each other, by TLS and with a login where "
+        "it asks for them. Default: the first of --listen. All brokers have one of this name.",
+    ),
     Setting(
         name=KEYSTORE_TYPE,
         kind=SettingKind.STRING,
@@ -122,6 +131,15 @@ TLS_SETTINGS = (
         documentation="How the subject of a client's certificate becomes the name of its "
         "principal: RULE:pattern/replacement/[LU] and DEFAULT (the subject itself), with commas "
         "between; the first rule whose pattern is the whole subject counts. Default: DEFAULT.",
+    ),
+    Setting(
+        name=NAME_CHECK,
+        kind=SettingKind.STRING,
+        default=_NOT_SET,
+        documentation="https: this broker checks that the certificates of other brokers are for "
+        "the addresses at which it reaches them. Default: only that they are trusted, since "
+        "brokers may be known by addresses that no certificate has.",
+        one_of=("", "https"),
     ),
     Setting(
         name=PROTOCOLS,

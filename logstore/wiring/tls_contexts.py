@@ -91,10 +91,12 @@ def server_tls(text: Text, known: ServerTls | None = None) -> ServerTls:
     return ServerTls(context, _ends_ms(material.pair), whole)
 
 
-def client_context(text: Text, *, checks_name: bool) -> ssl.SSLContext:
+def client_context(text: Text, *, checks_name: bool, trusts_itself: bool = False) -> ssl.SSLContext:
     """For connections that go out: the authorities of the truststore, else those of the system.
 
-    Raises `InvalidConfig`.
+    `trusts_itself`: without a truststore the certificates of its own pair are trusted too, so that
+    brokers with one pair, or of one authority that it names, trust each other. Raises
+    `InvalidConfig`.
     """
     material = _material(text)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -104,6 +106,9 @@ def client_context(text: Text, *, checks_name: bool) -> ssl.SSLContext:
         _trust(context, material.trusted)
     else:
         context.load_default_certs()
+        if trusts_itself:
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            _trust(context, _certificates(material.pair))
     if material.pair:
         _load_pair(context, material)
     return context
@@ -195,6 +200,12 @@ def _set_versions(context: ssl.SSLContext, text: Text) -> None:
     names = [one.strip() for one in text(PROTOCOLS).split(",") if one.strip()]
     versions = sorted(_VERSIONS[one] for one in names) or sorted(_VERSIONS.values())
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
+
+
+def _certificates(pair: bytes) -> str:
+    """The certificates of a PEM text, without its key."""
+    parts = pair.decode("latin-1").split(_BEGIN)[1:]
+    return "".join(f"{_BEGIN}{part.partition(_END)[0]}{_END}\n" for part in parts)
 
 
 def _ends_ms(pair: bytes) -> int:

@@ -4,21 +4,19 @@ Brokers restart and coordinators load: a call with a retriable error is retried,
 metadata, until the deadline.
 """
 
-import argparse
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from logstore.cli.brokers.client_config import security_of
+from logstore.cli.broker_access import PLAIN_ACCESS, BrokerAccess
 from logstore.cli.command import BootstrapAddress
 from logstore.errors import Invalid, LogstoreError, Retryable, Unavailable
 from logstore.ports.clock import Clock, SystemClock
 from logstore.retry import RetryDelays, retry
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
-from logstore.wire.framing.client_security import PLAIN, ClientSecurity
 from logstore.wire.messages.find_coordinator import FindCoordinatorRequest
 from logstore.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -51,13 +49,13 @@ class Cluster:
         *,
         clock: Clock | None = None,
         creates: bool = False,
-        security: ClientSecurity = PLAIN,
+        access: BrokerAccess = PLAIN_ACCESS,
     ) -> None:
         """`creates`: whether to ask for a topic may create it."""
         self._bootstrap = bootstrap
+        self._access = access
         self._clock = clock or SystemClock()
         self._creates = creates
-        self._security = security
         self._connections: dict[BootstrapAddress, Connection] = {}
         self._brokers: dict[int, BootstrapAddress] = {}
 
@@ -143,7 +141,7 @@ class Cluster:
     def _connection(self, place: BootstrapAddress) -> Connection:
         known = self._connections.get(place)
         if known is None or known.is_closed:
-            known = Connection.open(place.host, place.port, CALL_TIMEOUT_S, security=self._security)
+            known = self._access.open(place.host, place.port, CALL_TIMEOUT_S)
             self._connections[place] = known
         return known
 
@@ -168,9 +166,13 @@ class Cluster:
 
 
 @contextmanager
-def cluster_of(options: argparse.Namespace, *, creates: bool = False) -> Iterator[Cluster]:
-    """By `--bootstrap` and `--command-config`."""
-    with Cluster(options.bootstrap, creates=creates, security=security_of(options)) as cluster:
+def cluster_of(
+    bootstrap: Sequence[BootstrapAddress],
+    *,
+    creates: bool = False,
+    access: BrokerAccess = PLAIN_ACCESS,
+) -> Iterator[Cluster]:
+    with Cluster(bootstrap, creates=creates, access=access) as cluster:
         yield cluster
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from logstore.cli.broker_access import access_of, add_command_config
 from logstore.cli.command import (
     DEFAULT_BOOTSTRAP,
     OK,
@@ -29,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help=f"brokers to connect to first (default {DEFAULT_BOOTSTRAP})",
     )
+    add_command_config(parser)
     parser.add_argument(
         "--from", dest="start", default="earliest", metavar=FROM_METAVAR, help="(default earliest)"
     )
@@ -53,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     from logstore.cli.decisions.offset_reset import parse_target
 
     write = _writer(options)
-    with cluster_of(options) as cluster:
+    with cluster_of(options.bootstrap, access=access_of(options)) as cluster:
         consumer = Consumer(
             cluster,
             options.topic,

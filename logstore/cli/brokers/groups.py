@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 
+from logstore.cli.broker_access import access_of
 from logstore.cli.command import OK, Command, add_broker_options
 from logstore.cli.output import print_facts, print_json, print_line, print_table
 
@@ -55,7 +56,7 @@ def _list(options: argparse.Namespace) -> None:
     from logstore.cli.brokers.cluster_calls import cluster_of
     from logstore.cli.brokers.group_calls import list_groups
 
-    with cluster_of(options) as cluster:
+    with cluster_of(options.bootstrap, access=access_of(options)) as cluster:
         groups = list_groups(cluster)
     if options.json:
         print_json(groups)
@@ -71,7 +72,7 @@ def _describe(options: argparse.Namespace) -> None:
     from logstore.cli.brokers.cluster_calls import cluster_of
     from logstore.cli.brokers.group_calls import describe_group
 
-    with cluster_of(options) as cluster:
+    with cluster_of(options.bootstrap, access=access_of(options)) as cluster:
         group = describe_group(cluster, options.group)
     if options.json:
         print_json(group)
@@ -104,7 +105,7 @@ def _reset(options: argparse.Namespace) -> None:
     from logstore.cli.decisions.offset_reset import Target, parse_target
 
     target = parse_target(options.to) if options.to else Target(shift=options.shift_by)
-    with cluster_of(options) as cluster:
+    with cluster_of(options.bootstrap, access=access_of(options)) as cluster:
         lines = reset_offsets(
             cluster, options.group, options.topic, target, is_dry_run=options.dry_run
         )
@@ -123,7 +124,7 @@ def _delete(options: argparse.Namespace) -> None:
     from logstore.cli.brokers.cluster_calls import cluster_of
     from logstore.cli.brokers.group_calls import delete_group
 
-    with cluster_of(options) as cluster:
+    with cluster_of(options.bootstrap, access=access_of(options)) as cluster:
         delete_group(cluster, options.group)
     if options.json:
         print_json({"deleted": options.group})

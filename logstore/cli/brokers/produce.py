@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from logstore.cli.broker_access import access_of, add_command_config
 from logstore.cli.command import DEFAULT_BOOTSTRAP, OK, Command, addresses, whole_number
 from logstore.cli.output import print_json, print_line
 
@@ -24,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help=f"brokers to connect to first (default {DEFAULT_BOOTSTRAP})",
     )
+    add_command_config(parser)
     parser.add_argument(
         "--key-separator", metavar="TEXT", help="lines are key TEXT value, split at the first TEXT"
     )
@@ -48,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     clock = SystemClock()
     separator = None if options.key_separator is None else options.key_separator.encode()
     parse = parse_json if options.json else partial(parse_plain, separator=separator)
-    with cluster_of(options, creates=True) as cluster:
+    with cluster_of(options.bootstrap, creates=True, access=access_of(options)) as cluster:
         sender = Sender(cluster, options.topic, compression=options.compression)
         for lines in read_lines(partial(os.read, sys.stdin.fileno(), READ_BYTES)):
             records = [parse(line) for line in lines]

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from logstore.cli.broker_access import PLAIN_ACCESS, BrokerAccess
 from logstore.cli.command import BootstrapAddress
 from logstore.errors import Invalid, Retryable
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.client import Connection
-from logstore.wire.framing.client_security import PLAIN, ClientSecurity
 from logstore.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -73,12 +73,12 @@ class DescribedTopic:
     partitions: Sequence[DescribedPartition]
 
 
-def connect(brokers: Sequence[BootstrapAddress], security: ClientSecurity = PLAIN) -> Connection:
+def connect(brokers: Sequence[BootstrapAddress], access: BrokerAccess = PLAIN_ACCESS) -> Connection:
     """To the first of `brokers` that answers. Raises `Retryable` if none does."""
     failures = []
     for broker in brokers:
         try:
-            return Connection.open(broker.host, broker.port, CONNECT_TIMEOUT_S, security=security)
+            return access.open(broker.host, broker.port, CONNECT_TIMEOUT_S)
         except Retryable as failure:
             failures.append(str(failure))
     raise Retryable(f"{'; '.join(failures)}; is a broker running there? see --bootstrap")
@@ -119,7 +119,7 @@ def delete_topic(connection: Connection, name: str) -> None:
 
 
 def describe_topic(
-    connection: Connection, name: str, security: ClientSecurity = PLAIN
+    connection: Connection, name: str, access: BrokerAccess = PLAIN_ACCESS
 ) -> DescribedTopic:
     """Offsets come from each partition's leader, at its advertised address."""
     brokers, topic = look_up(connection, name)
@@ -129,7 +129,7 @@ def describe_topic(
     offsets: dict[int, tuple[int, int]] = {}
     for leader, partitions in by_leader.items():
         if leader in brokers:
-            with connect([brokers[leader]], security) as peer:
+            with connect([brokers[leader]], access) as peer:
                 starts = _offsets(peer, name, partitions, EARLIEST)
                 ends = _offsets(peer, name, partitions, LATEST)
             known = starts.keys() & ends.keys()

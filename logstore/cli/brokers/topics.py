@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable
 
+from logstore.cli.broker_access import access_of
 from logstore.cli.command import (
     OK,
     Command,
@@ -100,10 +101,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, list_topics
 
-    with connect(options.bootstrap, security_of(options)) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         topics = list_topics(connection)
     if options.json:
         print_json(topics)
@@ -113,10 +113,9 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _create(options: argparse.Namespace) -> None:
-    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, create_topic
 
-    with connect(options.bootstrap, security_of(options)) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         created = create_topic(
             connection, options.name, options.partitions, options.replicas, dict(options.config)
         )
@@ -127,11 +126,10 @@ def _create(options: argparse.Namespace) -> None:
 
 
 def _describe(options: argparse.Namespace) -> None:
-    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, describe_topic
 
-    with connect(options.bootstrap, security_of(options)) as connection:
-        topic = describe_topic(connection, options.name, security_of(options))
+    with connect(options.bootstrap, access_of(options)) as connection:
+        topic = describe_topic(connection, options.name, access_of(options))
     if options.json:
         print_json(topic)
         return
@@ -155,14 +153,13 @@ def _describe(options: argparse.Namespace) -> None:
 
 
 def _alter(options: argparse.Namespace) -> None:
-    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect
     from logstore.cli.brokers.topic_changes import add_partitions, alter_configs
 
     name, sets, unsets = options.name, dict(options.config), options.unset
     if not (options.partitions or sets or unsets):
         raise Invalid("nothing to change: give --partitions, --config or --unset")
-    with connect(options.bootstrap, security_of(options)) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         if sets or unsets:
             alter_configs(connection, name, sets, unsets)
         if options.partitions:
@@ -175,11 +172,10 @@ def _alter(options: argparse.Namespace) -> None:
 
 
 def _reassign(options: argparse.Namespace) -> None:
-    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect
     from logstore.cli.brokers.topic_changes import reassign
 
-    with connect(options.bootstrap, security_of(options)) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         numbers = reassign(connection, options.name, options.partition, options.replicas)
     if options.json:
         print_json({"reassigned": options.name, "partitions": numbers, "to": options.replicas})
@@ -189,11 +185,10 @@ def _reassign(options: argparse.Namespace) -> None:
 
 
 def _elect(options: argparse.Namespace) -> None:
-    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect
     from logstore.cli.brokers.topic_changes import elect
 
-    with connect(options.bootstrap, security_of(options)) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         elected = elect(connection, options.name, options.partition)
     if options.json:
         print_json({"elected": options.name, "partitions": elected})
@@ -204,10 +199,9 @@ def _elect(options: argparse.Namespace) -> None:
 
 
 def _delete(options: argparse.Namespace) -> None:
-    from logstore.cli.brokers.client_config import security_of
     from logstore.cli.brokers.topic_calls import connect, delete_topic
 
-    with connect(options.bootstrap, security_of(options)) as connection:
+    with connect(options.bootstrap, access_of(options)) as connection:
         delete_topic(connection, options.name)
     if options.json:
         print_json({"deleted": options.name})

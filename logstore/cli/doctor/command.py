@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from logstore.cli.command import FAILED, OK, Command, add_command_config, addresses
+from logstore.cli.broker_access import access_of, add_command_config
+from logstore.cli.command import FAILED, OK, Command, addresses
 from logstore.cli.output import print_json, print_line, progress
 from logstore.cli.storage_arguments import add_url, storage_of
 
@@ -104,15 +105,15 @@ def _reach(
     """Brokers whose address does not answer, with the error; groups with their lag."""
     from logstore.cli.brokers.cluster_calls import cluster_of
     from logstore.errors import LogstoreError
-    from logstore.wire.framing.client import Connection
 
+    access = access_of(options)
     unreached = {}
     for broker, row in rows.items():
         try:
-            Connection.open(row.host, row.port, REACH_TIMEOUT_S).close()
+            access.open(row.host, row.port, REACH_TIMEOUT_S).close()
         except LogstoreError as error:
             unreached[broker] = str(error)
-    with cluster_of(options) as cluster:
+    with cluster_of(options.bootstrap, access=access) as cluster:
         return unreached, _groups(cluster)
 
 

@@ -106,6 +106,8 @@ class RemoteStore(MemoryStore):
 class ScriptedPeers:
     """Tells of a death when the test says so."""
 
+    listener = ""
+
     def __init__(self) -> None:
         self.watched: dict[int, Peer] = {}
         self.gone: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
