@@ -69,6 +69,9 @@ def part(key: int, kind: str, *fields: Any, **named: Any) -> Any:
     return getattr(import_module(f"{api.package}.{api.module}"), kind)(*fields, **named)
 
 
+_DELETION = part(51, "ScramCredentialDeletion", "x", 1)
+
+
 def _produce(transaction: str | None = None) -> Any:
     data = part(0, "PartitionProduceData", 0, batch_of(b"x"))
     return message(
@@ -446,6 +449,7 @@ TABLE = [
         NO_CLUSTER,
     ),
     Asked(50, "credentials", 0, lambda _: message(50, None), DESCRIBE, CLUSTER, NO_CLUSTER),
+    Asked(51, "users", 0, lambda _: message(51, [_DELETION], []), ALTER, CLUSTER, NO_CLUSTER),
     Asked(
         55,
         "quorum",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from logstore.errors import Corrupt
+from logstore.errors import Corrupt, Denied
 from logstore.formats.acl_row import ACL, AclRow
 from logstore.formats.broker_row import BROKER, BrokerRow
 from logstore.formats.chain_row import CHAIN, ChainRow
@@ -64,8 +64,18 @@ class RowLine:
 
 
 def view_registry(log: ReadableLog) -> list[RowLine]:
-    """Known kinds in the order of `logstore.formats.row_fields`, each by sk."""
-    return [_line(pk, sk, row) for pk in (*_KNOWN, *OTHERS) for sk, row in query_all(log, pk)]
+    """Known kinds in the order of `logstore.formats.row_fields`, each by sk.
+
+    Roles that read a log may not read users and secrets: these are left out then.
+    """
+    lines: list[RowLine] = []
+    for pk in (*_KNOWN, *OTHERS):
+        try:
+            lines += [_line(pk, sk, row) for sk, row in query_all(log, pk)]
+        except Denied:
+            if pk not in _HIDDEN:
+                raise
+    return lines
 
 
 def query_all(log: ReadableLog, pk: str) -> Sequence[tuple[str, Row]]:

@@ -91,6 +91,16 @@ locals {
             Resource = [tables]
           } if role == "broker" && !var.brokers_compact
         ],
+        # Rows by which passwords could be guessed, or brokers be imitated.
+        [
+          for keys in [["secret", "user"]] : {
+            Sid       = "UsersAreOfBrokers"
+            Effect    = "Deny"
+            Action    = local.actions[role].table
+            Resource  = [var.table_arn]
+            Condition = { "ForAnyValue:StringEquals" = { "dynamodb:LeadingKeys" = keys } }
+          } if contains(["compactor", "reader"], role)
+        ],
         [
           for key in var.kms_key_arns : {
             Sid      = "Key${index(var.kms_key_arns, key)}"
