@@ -23,7 +23,7 @@ from benchmarks.options import SEGMENT_BYTES, Options, StoreKind
 from benchmarks.profile_report import report
 
 CASES = (
-    *("decode", "start", "tiny_requests", "acknowledge", "fetch", "produce"),
+    *("decode", "start", "tiny_requests", "acls", "acknowledge", "fetch", "produce"),
     *("catch_up", "catch_up_crowd"),
     *(
         "cluster_produce",

@@ -1,9 +1,9 @@
 """The largest requests that a broker takes: each array of each API at its limit.
 
-An array ends at `items_max` of its API (`broker.answers.budgets`), or where the frame is as large
-as `logstore.request.max.bytes` allows. Arrays around it have one item, arrays below it none.
-Partitions are those of the topic `WIDE`; names of topics are those of topics that are there, as far
-as these go, then names that no topic has.
+An array ends at `items_max` of its API (`broker.answers.decisions.budgets`), or where the frame is
+as large as `logstore.request.max.bytes` allows. Arrays around it have one item, arrays below it
+none. Partitions are those of the topic `WIDE`; names of topics are those of topics that are there,
+as far as these go, then names that no topic has.
 """
 
 import importlib

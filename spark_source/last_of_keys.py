@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from logstore.history.columns import PARTITION_COLUMN
+from logstore.history.forms.columns import PARTITION_COLUMN
 from spark_source.planning.schema import TABLE_COLUMNS
 from spark_source.relation import table
 

@@ -1,4 +1,4 @@
-"""Texts of options, as Spark gives them: read, checked, refused with what to write. Pure."""
+"""Texts of options, as Spark gives them: read, checked, refused with what to write."""
 
 import re
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Names, defaults and meanings are those of Spark's Kafka source wherever it has the option, so that a
 job moves over by another format name and a path. What only tunes a Kafka client is accepted and
-does nothing; `without_effect` lists it, for one warning. Pure.
+does nothing; `without_effect` lists it, for one warning.
 """
 
 import difflib

@@ -22,7 +22,7 @@ from logstore.errors import Corrupt, Invalid, NotFound, Refused
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.reading.direct.reader import BelowTrimPoint
-from logstore.reading.planning.extents import Extents, OffsetRange
+from logstore.reading.planning.extents import Extents, TopicRange
 from logstore.reading.planning.task_plan import (
     TASK_BYTES,
     TASK_BYTES_ANYWHERE,
@@ -52,7 +52,7 @@ from spark_source.planning.offsets import (
 )
 from spark_source.planning.pace import TriggerPace, backlog, limit_offsets, scale
 from spark_source.planning.splitting import records_per_task, split_ranges
-from spark_source.vanished import check_fates, vanished
+from spark_source.planning.vanished import check_fates, vanished
 
 LOOK_AGE_S_MAX = 1.0
 """For so long a target is all that a query needs to begin: it was read from all rows and chains."""
@@ -120,7 +120,7 @@ class Progress:
         if time_ms is None:
             return begin, end
         names = {
-            TopicPartition(one.topic_id, one.partition): (one.topic, one.partition)
+            one.offsets.partition: (one.topic, one.offsets.number)
             for one in ranges_between(begin, end)
         }
         found = self._metadata.offsets_for_times(dict.fromkeys(names, time_ms))
@@ -351,10 +351,10 @@ class Progress:
         if records_max is not None:
             groups = split_ranges(ranges, records_max)
             tasks = [task for group in groups for task in self._tasks(group, 1, None)]
-        return tasks, {one.topic_id: one.topic for one in ranges}
+        return tasks, {one.offsets.topic_id: one.topic for one in ranges}
 
     def _tasks(
-        self, ranges: list[OffsetRange], parallelism: int, tasks_min: int | None
+        self, ranges: list[TopicRange], parallelism: int, tasks_min: int | None
     ) -> list[ReadTask]:
         located = self._metadata.places(ranges)
         self._has_planned_history = self._has_planned_history or bool(located.history)

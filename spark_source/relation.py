@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from logstore.errors import Invalid
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.stores.location import parse_location
 from spark_source.options import PUSH_FILTERS

@@ -1,4 +1,6 @@
-"""What every test gets: Hypothesis profiles, seeds for simulations, time limits by tier.
+"""What every test gets: Hypothesis profiles, virtual time, seeds for simulations, limits by tier.
+
+A test that is an `async def` runs in virtual time.
 
 A test with an argument `seed` runs once per seed: `@pytest.mark.seeds(n)` of them or a default,
 or as many as `--seeds` says, from `--first-seed` on. When one fails, the summary says how many
@@ -12,6 +14,7 @@ campaign, or as many as its own settings say.
 """
 
 import gc
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -21,6 +24,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from logstore.ports.clock import SystemClock
 from logstore.testing.interruptible import heed_signals
+from logstore.testing.virtual_loop import run
 from tests.servers.short_java import set_spark_variables
 from tools.tiers import first_daily_seed
 
@@ -56,6 +60,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.first_daily_seed = first_daily_seed(SystemClock().now_ms())
     set_spark_variables()
     heed_signals()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in virtual time."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

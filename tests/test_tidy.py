@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -188,6 +189,28 @@ def test_a_docstring_begins_with_a_noun_or_a_verb() -> None:
         if path.parts[0] in NOUNS_FIRST
         for found in re.finditer(r'"""(?:What|Who)(?:ever)? \w+', text_of(path))
     ]
+
+
+def test_what_says_that_it_is_pure_is_held_to_it_by_a_contract() -> None:
+    """The contracts with forbidden modules like `asyncio`, in pyproject.toml."""
+    contracts = tomllib.loads(text_of(Path("pyproject.toml")))["tool"]["importlinter"]["contracts"]
+    held = [
+        module.replace(".", "/")
+        for contract in contracts
+        if "asyncio" in contract.get("forbidden_modules", ())
+        for module in contract["source_modules"]
+    ]
+
+    assert not [
+        str(path)
+        for path in sources()
+        if path.parts[0] in PACKAGES and re.search(r"\bPure\.", _docstring_of(path))
+        if not any(f"{path.with_suffix('')}/".startswith(f"{module}/") for module in held)
+    ]
+
+
+def _docstring_of(path: Path) -> str:
+    return (ast.get_docstring(ast.parse(text_of(path))) or "") if text_of(path) else ""
 
 
 def test_nothing_is_left_unfinished() -> None:

@@ -24,8 +24,9 @@ import pyarrow as pa
 from benchmarks.cases.decode import like_json
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from logstore.compaction.clean_objects import Piece
-from logstore.compaction.clean_plan import (
+from logstore.compaction.clean_task import run_clean_task
+from logstore.compaction.decisions.clean_objects import Piece
+from logstore.compaction.decisions.clean_plan import (
     CleanFound,
     CleanPlace,
     CleanTask,
@@ -33,10 +34,9 @@ from logstore.compaction.clean_plan import (
     RewriteTask,
     ScanTask,
 )
-from logstore.compaction.clean_rules import CleanLimits, Unit, units_of
-from logstore.compaction.clean_task import run_clean_task
-from logstore.history.columns import file_schema
-from logstore.history.snapshot import DataFile
+from logstore.compaction.decisions.clean_rules import CleanLimits, Unit, units_of
+from logstore.history.forms.columns import file_schema
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
 

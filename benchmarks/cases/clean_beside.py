@@ -49,10 +49,10 @@ from benchmarks.peers.logstore_broker import start_logstore
 from benchmarks.peers.moved import trim_all
 from benchmarks.peers.server import Server, running, stop
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.summary import Summary
 from logstore.compaction.local import LocalCarrier
 from logstore.compaction.session import RunOptions
-from logstore.compaction.summary import Summary
-from logstore.history.snapshot import DataFile
+from logstore.history.forms.snapshot import DataFile
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.clock import SystemClock
 from logstore.protocol.rows.metadata import read_table_rows

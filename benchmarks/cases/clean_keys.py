@@ -24,19 +24,25 @@ import pyarrow.compute as pc
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
 from benchmarks.peers.server import forget_peak_rss, peak_rss_bytes
-from logstore.compaction.clean_keys import ROW_BYTES
-from logstore.compaction.clean_plan import CleanFound, CleanPlace, DecideTask, RewriteTask, ScanTask
-from logstore.compaction.clean_rules import (
+from logstore.compaction.clean_task import run_clean_task
+from logstore.compaction.decisions.clean_keys import ROW_BYTES
+from logstore.compaction.decisions.clean_plan import (
+    CleanFound,
+    CleanPlace,
+    DecideTask,
+    RewriteTask,
+    ScanTask,
+)
+from logstore.compaction.decisions.clean_rules import (
     CleanLimits,
     Unit,
     UnitCounts,
     units_of,
     units_to_rewrite,
 )
-from logstore.compaction.clean_task import run_clean_task
-from logstore.compaction.plan import result_of, task_of
-from logstore.history.columns import file_schema
-from logstore.history.snapshot import DataFile
+from logstore.compaction.decisions.plan import result_of, task_of
+from logstore.history.forms.columns import file_schema
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from benchmarks.cases.decode import like_json
 from benchmarks.contenders import Contenders
 from benchmarks.options import Options
-from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.clean_rules import CleanLimits
 from logstore.compaction.local import LocalCarrier
 from logstore.compaction.session import RunOptions
 from logstore.records.encode import encode_batch

@@ -53,10 +53,10 @@ class _Connection:
 
 
 def contenders(options: Options) -> Contenders:
-    return beside_kafka(_run, options)
+    return beside_kafka(run, options)
 
 
-def _run(server: Server, options: Options) -> dict[str, float]:
+def run(server: Server, options: Options) -> dict[str, float]:
     host, _, port = server.bootstrap.rpartition(":")
     topic = new_topic(server.bootstrap)
     frames = [_frame(topic, number % 4) for number in range(CONNECTIONS)]

@@ -26,7 +26,7 @@ from benchmarks.options import Options
 from benchmarks.peers.server import stop
 from logstore.formats.keys import CHAINS
 from logstore.ports.clock import SystemClock, blocking_sleep_s
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from logstore.testing.fault_proxy import CONTROL_PATH
 from logstore.wiring.initialise import InitPorts, initialise
 from logstore.wiring.open import open_objects

@@ -171,6 +171,11 @@ class Login:
         self._stage = _Stage.DONE
 
     @property
+    def claimed(self) -> str:
+        """The principal that it is, or gave itself out for."""
+        return self.principal or f"User:{self._name}"
+
+    @property
     def session_ms(self) -> int:
         """How long the client stays logged in; 0: for ever."""
         if self._ends_s is None:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from broker.access.audit import LINES_PER_S, note_login
 from broker.access.login import MECHANISMS, Login
+from broker.network.listeners import Listener
 from broker.network.login_state import LoginState
 from logstore.config.broker import BrokerSettings
 from logstore.config.listener_security import SecurityProtocol
@@ -30,6 +32,14 @@ class LoggedIn(Protocol):
     def refuse(self, why: str, /) -> None: ...
 
 
+class Asking(Protocol):
+    """A connection, as far as lines for auditors go."""
+
+    login: LoginState | None
+    peer: str
+    listener: Listener
+
+
 class Logins:
     def __init__(
         self,
@@ -50,6 +60,7 @@ class Logins:
         self._clock = clock
         self._connections = connections
         self._users: Users | None = None
+        self._refusals_s, self._refusals_left = 0.0, LINES_PER_S
         settings.on_change(self._settings_changed)
         rows.watch(self._rows_changed)
 
@@ -66,6 +77,26 @@ class Logins:
             login = connection.login
             if login is not None and login.user is not None and login.user not in users:
                 connection.refuse(f"its user was deleted: principal={login.principal}")
+
+    def audit(self, connection: Asking, refusal: str = "") -> None:
+        """Write the line of a login that has ended, of those that failed some a second at most."""
+        login = connection.login
+        assert login is not None
+        now_s = self.now_s()
+        if refusal and now_s - self._refusals_s >= 1:
+            self._refusals_s, self._refusals_left = now_s, LINES_PER_S
+        if refusal:
+            self._refusals_left -= 1
+            if self._refusals_left < 0:
+                return
+        note_login(
+            now_ms=self.now_ms(),
+            principal=login.claimed,
+            peer=connection.peer,
+            mechanism=login.mechanism,
+            listener=connection.listener.name,
+            refusal=refusal,
+        )
 
     def begin(self, protocol: SecurityProtocol, listener: str) -> Login | None:
         """For a new connection; None where the listener asks for no login."""

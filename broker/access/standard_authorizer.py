@@ -46,10 +46,11 @@ class StandardAuthorizer:
         for name, shard in changed.items():
             self._index.replace(name, shard.group)
         self._shards = dict(shards)
-        self._forget()
+        self.forget()
         self.version += 1
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Decide again what was decided."""
         self._kept.clear()
         self._kept_on_any.clear()
         self._kept_count = 0
@@ -110,5 +111,5 @@ class StandardAuthorizer:
 
     def _count(self) -> None:
         if self._kept_count >= KEPT_MAX:
-            self._forget()
+            self.forget()
         self._kept_count += 1

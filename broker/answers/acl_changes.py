@@ -3,9 +3,10 @@
 When the answer leaves, this broker goes by the new ones; the others do within a second.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from broker.access.audit import note_acls_changed
 from broker.answers.broker import Broker
 from broker.network.call import Call
 from logstore.errors import LogstoreError
@@ -54,3 +55,16 @@ def added(change: AclChange) -> list[Acl]:
 
 def removed(change: AclChange) -> list[Acl]:
     return sorted(set(change.before.acls) - set(change.after.acls))
+
+
+def audit_acls(
+    broker: Broker, call: Call, *, made: Sequence[Acl] = (), deleted: Sequence[Acl] = ()
+) -> None:
+    note_acls_changed(
+        now_ms=broker.clock.now_ms(),
+        principal=call.principal,
+        peer=call.connection.peer,
+        api=call.api.name,
+        made=made,
+        deleted=deleted,
+    )

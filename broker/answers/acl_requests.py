@@ -7,7 +7,7 @@ client that may not ask is refused for that before, as there.
 from collections.abc import Sequence
 
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.errors import Invalid

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from broker.answers.broker import Broker
 from broker.answers.client_changes import log_change
-from broker.answers.config_changes import ConfigOperation
 from broker.answers.config_resources import check_broker_name
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.config_changes import ConfigOperation
+from broker.answers.decisions.refuse import Refuse
 from broker.answers.logger_levels import check_level, set_level
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call

@@ -15,13 +15,14 @@ from broker.answers.altered_brokers import (
     alter_loggers,
 )
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.config_changes import NAMES_MAX
 from broker.answers.config_resources import ResourceType, find_topic
-from broker.answers.error_codes import Refuse, code_of
-from broker.answers.item_frames import ItemFrame
-from broker.answers.repeats import counted
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.config_changes import NAMES_MAX
+from broker.answers.decisions.item_frames import ItemFrame
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import counted
+from broker.answers.error_codes import code_of
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic

@@ -8,23 +8,31 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
+from broker.access.audit import Denials
 from broker.access.logins import Logins
 from broker.answers.adopt_counts import AdoptCounts
 from broker.answers.alarms import Alarms
-from broker.answers.alike_names import AlikeNames
-from broker.answers.fetch_sessions import FetchSessions
+from broker.answers.decisions.alike_names import AlikeNames
+from broker.answers.decisions.fetch_sessions import FetchSessions
+from broker.answers.decisions.topic_rules import TopicRules
 from broker.answers.leader_settling import LeaderSettling
 from broker.answers.metadata_bytes import MetadataBytes
 from broker.answers.partition_sizes import PartitionSizes
 from broker.answers.pending_produces import PendingProduces
 from broker.answers.staged_fronts import StagedFronts
 from broker.answers.staged_manifests import StagedManifests
-from broker.answers.topic_rules import TopicRules
 from broker.answers.topic_watch import TopicWatch
 from broker.answers.traffic import Traffic
 from broker.cluster.new_partitions import RunningLoad
 from broker.groups.coordinators import Coordinators, Ids
-from broker.network.authorizer import Authorizer, Operation, Resource, ResourceKind
+from broker.network.authorizer import (
+    CLUSTER,
+    CLUSTER_OPERATIONS,
+    Authorizer,
+    Operation,
+    Resource,
+    ResourceKind,
+)
 from broker.network.call import Call, PendingAnswer
 from broker.network.clients import Clients
 from broker.network.connection import ClientConnection
@@ -129,7 +137,7 @@ class Broker:
         )
         self.controller: ControllerHolder | None = None
         self.logins = Logins(settings, log.rows, clock, secret, lambda: self.clients.connections)
-        self._authorizer = authorizer
+        self._authorizer, self.denials = authorizer, Denials(clock, self.loop.time)
         self._judged_version = authorizer.version
         """Of the rights by which requests that wait were judged."""
         self._rules: dict[bytes, TopicRules] = {}
@@ -156,11 +164,26 @@ class Broker:
         return self._authorizer.version
 
     def allows(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
+        return self._is_granted(call, operation, Resource(kind, name))
+
+    def sees(self, call: Call, operation: Operation, kind: ResourceKind, name: str) -> bool:
+        """The same where a client did not ask for it: a refusal is not its doing.
+
+        For the items of a list, and for rights of which another one does as well.
+        """
         return self._allows(call, operation, Resource(kind, name))
 
     def allows_on(self, call: Call, operation: Operation, topic: Topic) -> bool:
         """The same as `allows`, for the hot paths."""
-        return self._allows(call, operation, self.rules(topic).resource)
+        return self._is_granted(call, operation, self.rules(topic).resource)
+
+    def _is_granted(self, call: Call, operation: Operation, resource: Resource) -> bool:
+        """Whether it is allowed; a denial is counted, and audited."""
+        may = self._allows(call, operation, resource)
+        if not may:
+            client = call.connection
+            self.denials.note(call.api.name, client.principal, client.peer, operation, resource)
+        return may
 
     def _allows(self, call: Call, operation: Operation, resource: Resource) -> bool:
         client = call.connection
@@ -171,9 +194,13 @@ class Broker:
     def allows_on_any(self, call: Call, operation: Operation, kind: ResourceKind) -> bool:
         """Whether the client may do that with some resource of the kind, there or not yet."""
         client = call.connection
-        return self._authorizer.authorize_on_any(
+        may = self._authorizer.authorize_on_any(
             client.principal, client.peer_host, operation, kind, client.groups
         )
+        if not may:
+            some = Resource(kind, "*")
+            self.denials.note(call.api.name, client.principal, client.peer, operation, some)
+        return may
 
     @property
     def has_acls(self) -> bool:
@@ -192,7 +219,13 @@ class Broker:
         self, call: Call, operations: Sequence[Operation], kind: ResourceKind, name: str
     ) -> int:
         """Which of `operations` are allowed: bit n for the operation of number n (KIP-430)."""
-        return sum(1 << one for one in operations if self.allows(call, one, kind, name))
+        return sum(1 << one for one in operations if self.sees(call, one, kind, name))
+
+    def cluster_bits(self, call: Call) -> int:
+        """Which operations on the cluster are allowed; none to a client that may not see it."""
+        if not self.sees(call, Operation.DESCRIBE, *CLUSTER):
+            return 0
+        return self.allowed_bits(call, CLUSTER_OPERATIONS, *CLUSTER)
 
     # The cluster
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from logstore.epoch.log import Topic
 from logstore.protocol.topics.life import UnknownTopic, check_topic_name
 from logstore.wire.errors import ErrorCode

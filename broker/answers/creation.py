@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse
-from broker.answers.shown_cluster import INTERNAL_TOPICS
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS
 from broker.cluster.new_partitions import Assignments, place_partitions
 from broker.groups.decisions.group_partition import OFFSETS_TOPIC
 from logstore.epoch.topic_changes import NotAlive

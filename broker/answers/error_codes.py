@@ -4,6 +4,7 @@ Errors of the broker itself get codes that clients retry; UNKNOWN_SERVER_ERROR i
 producers, so only unforeseen exceptions are mapped to it.
 """
 
+from broker.answers.decisions.refuse import Refuse
 from logstore import errors
 from logstore.config.kinds import InvalidConfig
 from logstore.epoch.confirmations import NotKnownEverywhere
@@ -17,15 +18,6 @@ from logstore.protocol.topics.life import BadPartitionCount, BadTopicName, Topic
 from logstore.reading.brokers.history import BadTable
 from logstore.records.batch import BadBatch, Reason
 from logstore.wire.errors import ErrorCode
-
-
-class Refuse(errors.Invalid):
-    """A handler refuses a request, or one item of it, with a code of Kafka's."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
 
 CODES: dict[type[errors.LogstoreError], ErrorCode] = {
     errors.LogstoreError: ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -8,9 +8,14 @@ are found by place, and keep their place while the request lasts; others come af
 from collections.abc import Callable
 from typing import Protocol
 
+from broker.answers.decisions.fetch_session import (
+    FetchSession,
+    SessionPartition,
+    SessionTopic,
+    Terms,
+)
+from broker.answers.decisions.fetch_sessions import FetchSessions
 from broker.answers.fetch_attempt import FetchAttempt, PartitionKey
-from broker.answers.fetch_session import FetchSession, SessionPartition, SessionTopic, Terms
-from broker.answers.fetch_sessions import FetchSessions
 from logstore.reading.brokers.readable import Readable
 from logstore.slices import Slices
 from logstore.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchTopic

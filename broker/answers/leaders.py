@@ -5,8 +5,9 @@ Produce from version 10 and Fetch from version 16 on name the leader, and where 
 
 A leader names a follower in the consumer's rack (KIP-392) that says in its broker row that it has
 seen the tail of our chain lately. That is stricter than the ISR that Metadata shows, which is every
-replica that is alive (`broker.answers.shown_cluster`).
-A consumer that comes back all the same is served by the leader (`broker.network.referrals`).
+replica that is alive (`broker.answers.decisions.shown_cluster`).
+A consumer that comes back all the same is served by the leader
+(`broker.network.decisions.referrals`).
 """
 
 from broker.answers.broker import Broker

@@ -19,11 +19,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from broker.answers.broker import Broker
+from broker.answers.decisions.topic_rules import TopicRules
 from broker.answers.staged_checks import CheckedPart
 from broker.answers.staged_fronts import AT_ONCE_MAX
 from broker.answers.staged_manifests import KeptManifest
 from broker.answers.staged_windows import WindowPart, read_window
-from broker.answers.topic_rules import TopicRules
 from logstore.epoch.leader import AlreadyAdopted, CopyFrom, Leader, NotLeading
 from logstore.epoch.log import Topic
 from logstore.errors import Fenced, LogstoreError, Unavailable

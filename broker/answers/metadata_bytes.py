@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from broker.answers.shown_cluster import INTERNAL_TOPICS, ShownReplicas, show_replicas
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS, ShownReplicas, show_replicas
 from logstore.epoch.log import Topic
 from logstore.formats.partition_row import PartitionRow
 from logstore.wire.framing.apis import APIS, encode_frame

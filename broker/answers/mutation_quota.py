@@ -5,7 +5,7 @@ THROTTLING_QUOTA_EXCEEDED for what is too much; older ones are done and throttle
 """
 
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 

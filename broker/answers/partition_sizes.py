@@ -17,7 +17,7 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.partitions.partition_size import SizeLedger
 from logstore.protocol.rows.metadata import read_table_rows
 from logstore.protocol.rules.retention import parts_of_files, parts_of_rows
@@ -69,7 +69,7 @@ class PartitionSizes:
                 await self._count_segments(reader, partition)
 
     async def _count_table(self, reader: "_Reads", partition: Readable, row: TableRow) -> None:
-        key = TopicPartition(partition.topic_id, partition.partition)
+        key = partition.topic_partition
         known = self._table_sizes.get(key)
         is_known = known is not None and known.version >= row.version
         if is_known or row.ends.get(partition.partition, 0) <= partition.log_start:
@@ -85,7 +85,7 @@ class PartitionSizes:
         self._table_sizes[key] = _TableSize(row.version, end, ledger)
 
     async def _count_segments(self, reader: "_Reads", partition: Readable) -> None:
-        key = TopicPartition(partition.topic_id, partition.partition)
+        key = partition.topic_partition
         ledger = self._segments.get(key)
         if ledger is None:
             ledger = self._segments[key] = SizeLedger(partition.log_start)
@@ -104,7 +104,7 @@ class PartitionSizes:
                 return
 
     def _size(self, partition: Readable) -> int:
-        key = TopicPartition(partition.topic_id, partition.partition)
+        key = partition.topic_partition
         table, segments = self._table_sizes.get(key), self._segments.get(key)
         start = partition.log_start
         size = 0 if table is None else table.ledger.bytes_from(start)
@@ -116,7 +116,7 @@ class PartitionSizes:
         """Of partitions that have no replica here any more: after a request about all others."""
         if len(self._segments) <= 2 * len(wanted) + LEDGERS_SPARE:
             return
-        keys = {TopicPartition(one.topic_id, one.partition) for one in wanted}
+        keys = {one.topic_partition for one in wanted}
         self._segments = {key: one for key, one in self._segments.items() if key in keys}
         self._table_sizes = {key: one for key, one in self._table_sizes.items() if key in keys}
 

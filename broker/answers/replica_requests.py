@@ -1,4 +1,4 @@
-"""Requests about replicas and leaders, as changes of a partition's row. Pure.
+"""Requests about replicas and leaders, as changes of a partition's row.
 
 A reassignment moves no records, since these are in the object store; it says which brokers are to
 serve. Where the leader stays one of them it is done at once, else with the next leadership, which
@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 from broker.answers.creation import check_assignment
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.protocol.topics.replica_changes import Placement
 from logstore.wire.errors import ErrorCode

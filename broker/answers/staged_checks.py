@@ -12,9 +12,9 @@ next one, so a batch of any size comes to its end.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from broker.answers.batch_checks import check_produced
-from broker.answers.record_checks import RecordChecks
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.batch_checks import check_produced
+from broker.answers.decisions.record_checks import RecordChecks
+from broker.answers.decisions.topic_rules import TopicRules
 from logstore.errors import Corrupt, Invalid, LogstoreError, Unavailable
 from logstore.formats.staged_object import batches_of
 from logstore.formats.topic_partition import TopicPartition

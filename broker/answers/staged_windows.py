@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from broker.answers import staged_checks
 from broker.answers.broker import Broker
+from broker.answers.decisions.topic_rules import TopicRules
 from broker.answers.staged_checks import CheckedPart, PartOutcome, ReadPart, check_in_slices
-from broker.answers.topic_rules import TopicRules
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.sinks.adopt_plan import Bite, StagedRead, bytes_of, parts_of, reads_of

@@ -191,18 +191,19 @@ class TcpPeers:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    async def _ask(self, link: PeerLink) -> None:
+    async def _ask(self, link: PeerLink) -> bool:
         self._asked.add(link)
         try:
-            await _answers(link)
+            return await _answers(link)
         finally:
             self._asked.discard(link)
 
     def _has_held(self, link: PeerLink) -> bool:
         return self._clock.monotonic_s() - link.began_s >= SHORT_S
 
-    async def _notice_back(self, peer: Peer, link: PeerLink) -> None:
-        if await _answers(link):
+    async def _greet(self, peer: Peer, link: PeerLink, was_reached: bool) -> None:
+        """Ask once: a connection that has sent no request is closed after seconds."""
+        if await self._ask(link) and was_reached:
             self.on_back(peer.broker)
 
     async def _connect(self, peer: Peer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -236,8 +237,7 @@ class TcpPeers:
                 link = self._links[peer] = PeerLink(reader, writer, began_s)
                 try:
                     async with asyncio.TaskGroup() as tasks:
-                        if was_reached:
-                            tasks.create_task(self._notice_back(peer, link))
+                        tasks.create_task(self._greet(peer, link, was_reached))
                         was_reached = True
                         await _until_closed(link, writer)
                 finally:

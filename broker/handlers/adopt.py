@@ -16,7 +16,7 @@ entry).
 import asyncio
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
+from broker.answers.decisions.budgets import over_budget
 from broker.answers.fence_check import check_not_sealed
 from broker.answers.manifest_copy import NOT_DONE, AdoptTarget, ManifestCopy
 from broker.answers.partitions import find_leader

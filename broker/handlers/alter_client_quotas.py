@@ -7,11 +7,12 @@ When the answer leaves, this broker goes by the new quotas; the others do within
 from collections.abc import Mapping
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
-from broker.answers.quota_requests import parse_entity, parse_operations
-from broker.answers.repeats import counted
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.quota_requests import parse_entity, parse_operations
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import counted
+from broker.answers.error_codes import code_of
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from broker.requests.refusals import errors_in

@@ -8,9 +8,10 @@ broker goes by the change, the others within a second. Errors are those of `Scra
 from functools import partial
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
 from broker.network.authorizer import CLUSTER, Operation
 from broker.network.call import Call
 from broker.requests.refusals import errors_in

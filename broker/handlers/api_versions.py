@@ -2,7 +2,7 @@
 
 Produce is advertised from 0 though 0 to 2 are refused when used: librdkafka before 2.5 otherwise
 turns compression off (KAFKA-18659). The one feature is the format level, so no client begins
-transactions of version 2 or groups of KIP-848 (`answers.feature_updates`).
+transactions of version 2 or groups of KIP-848 (`answers.decisions.feature_updates`).
 
 An unknown version is answered with a version 0 body that says which versions there are (KIP-511);
 the client asks again.
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from broker.answers.broker import Broker
-from broker.answers.feature_updates import FORMAT_LEVEL
+from broker.answers.decisions.feature_updates import FORMAT_LEVEL
 from broker.network.call import Call
 from broker.network.software import Software
 from logstore.formats.levels import OLDEST_LEVEL

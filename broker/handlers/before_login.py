@@ -35,9 +35,12 @@ def takes_token(
     try:
         answer = login.take(bytes(frame))
     except LoginFailed as failure:
+        broker.logins.audit(connection, str(failure))
         call.fail(f"login failed: {failure}")
         return True
     if answer.is_done:
         connection.principal = login.principal
+        broker.logins.audit(connection)
+        connection.admitted()
     call.answer_bytes([len(answer.data).to_bytes(4, "big") + answer.data])
     return True

@@ -3,12 +3,13 @@
 When the answer leaves, this broker goes by the new ones; the others do within a second.
 """
 
-from broker.answers.acl_changes import added, change_shards
+from broker.answers.acl_changes import added, audit_acls, change_shards
 from broker.answers.acl_requests import check_asked, check_known, parse_acl, shown
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
@@ -45,9 +46,10 @@ async def create_acls(broker: Broker, call: Call, request: CreateAclsRequest) ->
     outcome = await change_shards(
         broker, call, {shard: _adding(frozenset(acls)) for shard, acls in wanted.items()}
     )
-    for change in outcome.made.values():
+    async for change in call.each(outcome.made.values()):
         if new := added(change):
             log_change(call, "ACLs made: count=%d acls=%s", len(new), shown(new))
+            audit_acls(broker, call, made=new)
     for shard, failure in outcome.failed.items():
         async for of_acl in call.each(wanted[shard].values()):
             for result in of_acl:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import (
     begin_and_wait,
@@ -21,9 +20,10 @@ from broker.answers.creation import (
     check_same_length,
     make_placed,
 )
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.budgets import clamp_partitions, over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import counted
 from broker.answers.mutation_quota import MutationQuota
-from broker.answers.repeats import counted
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call

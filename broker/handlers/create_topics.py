@@ -22,7 +22,6 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import clamp_partitions, over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import (
     begin_and_wait,
@@ -31,10 +30,12 @@ from broker.answers.creation import (
     check_same_length,
     make_placed,
 )
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import clamp_partitions, over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import counted
+from broker.answers.decisions.shown_configs import show_topic_configs
+from broker.answers.error_codes import code_of
 from broker.answers.mutation_quota import MutationQuota
-from broker.answers.repeats import counted
-from broker.answers.shown_configs import show_topic_configs
 from broker.cluster.new_partitions import Assignments, hosts, place_partitions
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
@@ -103,7 +104,7 @@ async def _create(
 ) -> CreatableTopicResult:
     name = asked.name
     if not (
-        broker.allows(call, Operation.CREATE, *CLUSTER)
+        broker.sees(call, Operation.CREATE, *CLUSTER)
         or broker.allows(call, Operation.CREATE, ResourceKind.TOPIC, name)
     ):
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to create this topic")

@@ -6,12 +6,13 @@ another client makes at the same time is not looked at.
 
 from collections.abc import Mapping
 
-from broker.answers.acl_changes import change_shards, removed
+from broker.answers.acl_changes import audit_acls, change_shards, removed
 from broker.answers.acl_requests import check_asked, check_known, parse_filter, shown
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
 from broker.network.authorizer import Operation
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
@@ -69,7 +70,7 @@ async def delete_acls(broker: Broker, call: Call, request: DeleteAclsRequest) ->
         count += len(acls)
         found.append(acls)
     failed = await _delete(broker, call, found)
-    for result, acls in zip(results, found, strict=True):
+    async for result, acls in call.each(zip(results, found, strict=True)):
         async for acl in call.each(acls):
             result.matching_acls.append(_shown(acl, failed.get(shard_of(acl))))
     return DeleteAclsResponse(filter_results=results)
@@ -105,9 +106,10 @@ async def _delete(
     outcome = await change_shards(
         broker, call, {shard: _without(frozenset(acls)) for shard, acls in unwanted.items()}
     )
-    for change in outcome.made.values():
+    async for change in call.each(outcome.made.values()):
         if gone := removed(change):
             log_change(call, "ACLs deleted: count=%d acls=%s", len(gone), shown(gone))
+            audit_acls(broker, call, deleted=gone)
     return outcome.failed
 
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import listed, log_change
 from broker.answers.creation import begin_and_wait
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS
+from broker.answers.error_codes import code_of
 from broker.answers.fence_check import fence_check_of
 from broker.answers.log_starts import NewStart, raise_led
-from broker.answers.shown_cluster import INTERNAL_TOPICS
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.config.topics import topic_value

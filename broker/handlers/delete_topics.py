@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from functools import partial
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import logged
 from broker.answers.creation import begin_and_wait, check_not_internal
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import counted
 from broker.answers.mutation_quota import MutationQuota
-from broker.answers.repeats import counted
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
@@ -80,9 +80,6 @@ def _find(broker: Broker, call: Call, asked: DeleteTopicState) -> Topic:
     if name is not None and not (
         seen and broker.allows(call, Operation.DELETE, ResourceKind.TOPIC, name)
     ):
-        # A client that may not see the topic learns nothing: an id stays unknown, a name denied.
-        if by_id and not seen:
-            raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
         raise Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed to delete this topic")
     if topic is None and by_id:
         raise Refuse(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")

@@ -2,7 +2,7 @@
 
 from broker.answers.acl_requests import check_asked, check_known, parse_filter
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from logstore.security.acls import PatternKind

@@ -4,7 +4,7 @@ No component asks for all; `strict` leaves out entities of further kinds (KIP-54
 """
 
 from broker.answers.broker import Broker
-from broker.answers.quota_requests import parse_filter
+from broker.answers.decisions.quota_requests import parse_filter
 from broker.network.call import Call
 from logstore.formats.quota_row import QuotaEntity, Values
 from logstore.wire.messages.describe_client_quotas import (

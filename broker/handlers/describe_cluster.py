@@ -5,8 +5,7 @@ There are no controllers with addresses of their own (version 1, KIP-919).
 """
 
 from broker.answers.broker import Broker
-from broker.answers.shown_cluster import show_brokers
-from broker.network.authorizer import CLUSTER, CLUSTER_OPERATIONS
+from broker.answers.decisions.shown_cluster import show_brokers
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_cluster import (
@@ -34,9 +33,7 @@ def describe_cluster(
         brokers=[DescribeClusterBroker(*one, one.broker not in live) for one in shown],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = broker.allowed_bits(
-            call, CLUSTER_OPERATIONS, *CLUSTER
-        )
+        response.cluster_authorized_operations = broker.cluster_bits(call)
     return response
 
 

@@ -8,19 +8,19 @@ empty name stands for all of them, and has the settings that were changed for al
 from collections.abc import Sequence
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import check_answer, over_budget
 from broker.answers.config_resources import ResourceType, check_broker_name, find_topic
-from broker.answers.error_codes import Refuse
-from broker.answers.fixed_configs import show_fixed_configs
-from broker.answers.item_frames import ItemFrame
-from broker.answers.logger_levels import logger_level, logger_names
-from broker.answers.shown_configs import (
+from broker.answers.decisions.budgets import check_answer, over_budget
+from broker.answers.decisions.fixed_configs import show_fixed_configs
+from broker.answers.decisions.item_frames import ItemFrame
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.shown_configs import (
     ShownConfig,
     show_broker_configs,
     show_changed_configs,
     show_logger,
     show_topic_configs,
 )
+from broker.answers.logger_levels import logger_level, logger_names
 from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.encoding import items_of

@@ -4,11 +4,11 @@ A group that does not exist is "Dead"; from version 6 on it is GROUP_ID_NOT_FOUN
 """
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import check_answer
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.budgets import check_answer
+from broker.answers.decisions.item_frames import ItemFrame
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import without_repeats
 from broker.answers.group_requests import coordinator_for
-from broker.answers.item_frames import ItemFrame
-from broker.answers.repeats import without_repeats
 from broker.groups.decisions.describe import DEAD, describe
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call

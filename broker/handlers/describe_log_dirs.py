@@ -7,8 +7,8 @@ is not known (-1).
 """
 
 from broker.answers.broker import Broker
+from broker.answers.decisions.repeats import merge_topics
 from broker.answers.error_codes import code_of
-from broker.answers.repeats import merge_topics
 from broker.network.call import Call
 from logstore.epoch.log import Topic
 from logstore.errors import LogstoreError

@@ -8,10 +8,11 @@ producers do not fit in the answer is refused.
 from collections.abc import Mapping, Sequence
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import check_answer
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.budgets import check_answer
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import merge_topics
+from broker.answers.error_codes import code_of
 from broker.answers.partitions import find_leader
-from broker.answers.repeats import merge_topics
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.fencing import fence_code

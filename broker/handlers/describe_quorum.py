@@ -1,12 +1,12 @@
 """DescribeQuorum, versions 0 to 2: the controller, its term, and the feed that brokers follow.
 
-Every broker answers, from what it has seen (`broker.answers.shown_quorum`). Where it knows no live
-controller it refuses with the code after which clients ask again.
+Every broker answers, from what it has seen (`broker.answers.decisions.shown_quorum`). Where it
+knows no live controller it refuses with the code after which clients ask again.
 """
 
 from broker.answers.broker import Broker
-from broker.answers.repeats import merge_topics
-from broker.answers.shown_quorum import (
+from broker.answers.decisions.repeats import merge_topics
+from broker.answers.decisions.shown_quorum import (
     METADATA_PARTITION,
     METADATA_TOPIC,
     ShownQuorum,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 
 from broker.answers.broker import Broker
-from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS, show_replicas
 from broker.network.authorizer import TOPIC_OPERATIONS, Operation, ResourceKind
 from broker.network.call import Call
 from logstore.epoch.log import Topic
@@ -77,7 +77,7 @@ async def _names(
     asked = list(broker.log.topics) if is_all else [topic.name for topic in request.topics]
     async for name in call.each(asked):
         if name >= start and (
-            not is_all or broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
+            not is_all or broker.sees(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ):
             names[name] = None
     runs = [sorted(part) async for part in call.each(parts_of(list(names), SORTED_AT_ONCE))]

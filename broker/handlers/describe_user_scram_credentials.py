@@ -5,7 +5,7 @@ Mechanisms and iterations are shown, and nothing by which a password could be gu
 """
 
 from broker.answers.broker import Broker
-from broker.answers.repeats import counted
+from broker.answers.decisions.repeats import counted
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.describe_user_scram_credentials import (

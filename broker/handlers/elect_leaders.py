@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
 from broker.answers.placement_changes import PlacementChange, change_all, find_partition
 from broker.answers.replica_requests import Election, elect
 from broker.network.call import Call

@@ -19,8 +19,8 @@ A fetch of many partitions looks at them in slices, and watches each from then o
 commit makes it look at the partitions that changed, and at all once there is enough to answer.
 
 In a session (KIP-227) a fetch looks at the partitions alone that changed since the last answer, or
-that it names, and is woken by all others (`broker.answers.fetch_session`); where none is granted,
-the answer has session id 0.
+that it names, and is woken by all others (`broker.answers.decisions.fetch_session`); where none is
+granted, the answer has session id 0.
 A client beyond a quota gets an empty answer, and the same partitions at its next fetch.
 Not done: transactions, so the list of aborted ones is empty.
 """
@@ -28,6 +28,7 @@ Not done: transactions, so the list of aborted ones is empty.
 import asyncio
 
 from broker.answers.broker import Broker, Work
+from broker.answers.decisions.fetch_session import FetchSession
 from broker.answers.error_codes import code_of
 from broker.answers.fence_check import FenceCheck, fence_check_of
 from broker.answers.fetch_attempt import TOPIC_IDS_FROM, FetchAttempt, PartitionKey, StoreRead
@@ -37,7 +38,6 @@ from broker.answers.fetch_interest import (
     RequestInterest,
     SessionInterest,
 )
-from broker.answers.fetch_session import FetchSession
 from broker.answers.long_answers import answer_long
 from broker.network.call import Call, guard
 from logstore.epoch.leader import Leader

@@ -5,8 +5,8 @@ which clients ask again until their own timeout.
 """
 
 from broker.answers.broker import Broker
+from broker.answers.decisions.item_frames import ItemFrame
 from broker.answers.group_coordinators import find_group, has_offsets_topic
-from broker.answers.item_frames import ItemFrame
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.encoding import items_of

@@ -9,8 +9,8 @@ from functools import partial
 from broker.answers.altered_brokers import incremental_change
 from broker.answers.altered_configs import Apply, alter_each
 from broker.answers.broker import Broker
-from broker.answers.config_changes import apply_changes, check_changes
-from broker.answers.item_frames import ItemFrame
+from broker.answers.decisions.config_changes import apply_changes, check_changes
+from broker.answers.decisions.item_frames import ItemFrame
 from broker.network.call import Call
 from broker.requests.encoding import items_of
 from logstore.wire.messages.incremental_alter_configs import (

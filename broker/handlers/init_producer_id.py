@@ -32,7 +32,7 @@ def _refusal(broker: Broker, call: Call, request: InitProducerIdRequest) -> Erro
         if not broker.allows(call, Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transaction):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    may = broker.allows(call, Operation.IDEMPOTENT_WRITE, *CLUSTER) or broker.allows_on_any(
+    may = broker.sees(call, Operation.IDEMPOTENT_WRITE, *CLUSTER) or broker.allows_on_any(
         call, Operation.WRITE, ResourceKind.TOPIC
     )
     return ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED

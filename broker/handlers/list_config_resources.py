@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from broker.answers.broker import Broker
 from broker.answers.config_resources import LISTED_TYPES, ResourceType
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.network.call import Call
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.list_config_resources import (

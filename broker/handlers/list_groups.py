@@ -23,7 +23,7 @@ async def list_groups(broker: Broker, call: Call, request: ListGroupsRequest) ->
     )
     if broker.groups.is_loading:
         return ListGroupsResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
-    sees_all = broker.allows(call, Operation.DESCRIBE, *CLUSTER)
+    sees_all = broker.sees(call, Operation.DESCRIBE, *CLUSTER)
     groups = [
         group
         for coordinator in broker.groups.loaded()
@@ -32,7 +32,7 @@ async def list_groups(broker: Broker, call: Call, request: ListGroupsRequest) ->
     response = ListGroupsResponse()
     async for group in call.each(groups):
         if is_listed(group) and (
-            sees_all or broker.allows(call, Operation.DESCRIBE, ResourceKind.GROUP, group.group_id)
+            sees_all or broker.sees(call, Operation.DESCRIBE, ResourceKind.GROUP, group.group_id)
         ):
             response.groups.append(
                 ListedGroup(group.group_id, group.type_now, group.phase.value, CLASSIC)

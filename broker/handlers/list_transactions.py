@@ -7,7 +7,7 @@ none is not refused: nothing could match it.
 """
 
 from broker.answers.broker import Broker
-from broker.answers.repeats import counted
+from broker.answers.decisions.repeats import counted
 from broker.network.call import Call
 from logstore.wire.messages.list_transactions import (
     ListTransactionsRequest,

@@ -18,6 +18,7 @@ from functools import partial
 
 from broker.answers.broker import Broker
 from broker.answers.creation import auto_create, check_new_name
+from broker.answers.decisions.shown_cluster import show_brokers
 from broker.answers.error_codes import code_of
 from broker.answers.metadata_bytes import (
     NOT_ASKED,
@@ -26,10 +27,8 @@ from broker.answers.metadata_bytes import (
     frame_with_topics,
 )
 from broker.answers.mutation_quota import may_change_cluster
-from broker.answers.shown_cluster import show_brokers
 from broker.network.authorizer import (
     CLUSTER,
-    CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
     Operation,
     ResourceKind,
@@ -68,9 +67,7 @@ async def metadata(broker: Broker, call: Call, request: MetadataRequest) -> Enco
         controller_id=broker.controller_id,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = broker.allowed_bits(
-            call, CLUSTER_OPERATIONS, *CLUSTER
-        )
+        response.cluster_authorized_operations = broker.cluster_bits(call)
     encoded: list[bytes] = []
     errors: Counter[int] = Counter()
     async for topic in call.each(_topics(broker, call, request)):
@@ -94,7 +91,7 @@ def _topics(
     """
     if request.topics is None or (call.version == EMPTY_MEANS_ALL and not request.topics):
         for topic in tuple(broker.log.topics.values()):
-            may = broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name)
+            may = broker.sees(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name)
             yield topic if may and not topic.is_deleted else None
     else:
         seen: set[tuple[str | None, bytes]] = set()
@@ -127,7 +124,8 @@ def _find_by_id(broker: Broker, call: Call, topic_id: bytes) -> Topic | Metadata
     if topic is None:
         return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
     if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, topic.name):
-        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+        # As in Kafka: the name stays hidden, an id is no secret.
+        return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
     return topic
 
 
@@ -142,7 +140,7 @@ def _missing(broker: Broker, call: Call, request: MetadataRequest, name: str) ->
     ):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not (
-        broker.allows(call, Operation.CREATE, *CLUSTER)
+        broker.sees(call, Operation.CREATE, *CLUSTER)
         or broker.allows(call, Operation.CREATE, ResourceKind.TOPIC, name)
     ):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

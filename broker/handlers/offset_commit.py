@@ -43,7 +43,7 @@ async def offset_commit(
 ) -> OffsetCommitResponse:
     coordinator = _coordinator(broker, call, request)
     if isinstance(coordinator, ErrorCode):
-        return await _refused(call, request, coordinator)
+        return await _refused(broker, call, request, coordinator)
     response, wanted = OffsetCommitResponse(), list[_PendingOffset]()
     async for topic in call.each(request.topics or ()):
         response.topics.append(await _check_topic(broker, call, topic, wanted))
@@ -61,7 +61,7 @@ async def offset_commit(
         call.let_later_begin()
         code = await committed
     if code:
-        return await _refused(call, request, code)
+        return await _refused(broker, call, request, code)
     _log_reset(call, request.group_id, set_back)
     return response
 
@@ -124,7 +124,7 @@ async def _check_topic(
     name = topic.name if by_id and topic is not None else asked.name
     is_nameless = by_id and topic is None
     count = 0 if topic is None else topic.partition_count
-    is_allowed = is_nameless or broker.allows(call, Operation.READ, ResourceKind.TOPIC, name)
+    is_allowed = _may_read(broker, call, asked)
     bytes_max = broker.groups.offset_metadata_bytes_max
     async for one in call.each(asked.partitions or ()):
         metadata = one.committed_metadata or ""
@@ -146,13 +146,25 @@ async def _check_topic(
     return OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions)
 
 
+def _may_read(broker: Broker, call: Call, asked: OffsetCommitRequestTopic) -> bool:
+    """Whether the client may read the topic; an id that no topic has is refused elsewhere."""
+    if call.version < TOPIC_IDS_FROM:
+        return broker.allows(call, Operation.READ, ResourceKind.TOPIC, asked.name)
+    topic = broker.log.topics_by_id.get(asked.topic_id)
+    return topic is None or broker.allows_on(call, Operation.READ, topic)
+
+
 async def _refused(
-    call: Call, request: OffsetCommitRequest, code: ErrorCode
+    broker: Broker, call: Call, request: OffsetCommitRequest, code: ErrorCode
 ) -> OffsetCommitResponse:
+    """As in Kafka, topics come before what a coordinator says, and rights on the group before."""
     response = OffsetCommitResponse()
     async for topic in call.each(request.topics or ()):
+        refused = code
+        if code is not ErrorCode.GROUP_AUTHORIZATION_FAILED and not _may_read(broker, call, topic):
+            refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         partitions = [
-            OffsetCommitResponsePartition(one.partition_index, code)
+            OffsetCommitResponsePartition(one.partition_index, refused)
             async for one in call.each(topic.partitions or ())
         ]
         response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))

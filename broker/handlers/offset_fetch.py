@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Iterator, Mapping
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import check_answer
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.budgets import check_answer
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.repeats import AskedTopics, Topics, merge_groups
 from broker.answers.group_requests import coordinator_for
-from broker.answers.repeats import AskedTopics, Topics, merge_groups
 from broker.groups.coordinator import Coordinator
 from broker.groups.decisions.group import Group
 from broker.groups.decisions.offsets import find
@@ -130,7 +130,7 @@ async def _topics(
         topics = [
             (name, sorted(partitions))
             for name, partitions in sorted(by_name.items())
-            if broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
+            if broker.sees(call, Operation.DESCRIBE, ResourceKind.TOPIC, name)
         ]
     answers: list[OffsetFetchResponseTopics] = []
     byte_count = 0

@@ -12,7 +12,7 @@ from broker.answers.partitions import (
     find_leader,
     has_unknown_epoch,
 )
-from broker.network.authorizer import Operation, ResourceKind
+from broker.network.authorizer import CLUSTER, Operation, ResourceKind
 from broker.network.call import Call
 from broker.requests.fencing import fence_code
 from logstore.epoch.log import Topic
@@ -51,7 +51,10 @@ async def _topic(
 ) -> OffsetForLeaderTopicResult:
     topic = broker.log.topics.get(asked.topic)
     code = refusal or (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else ErrorCode.NONE)
-    if not broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.topic):
+    if not (
+        broker.sees(call, Operation.CLUSTER_ACTION, *CLUSTER)  # brokers may ask, too
+        or broker.allows(call, Operation.DESCRIBE, ResourceKind.TOPIC, asked.topic)
+    ):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     answers = [
         EpochEndOffset(code, wanted.partition)

@@ -23,20 +23,21 @@ Not done: transactions (INVALID_TXN_STATE).
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from broker.answers.batch_checks import NO_BATCH, check_base, check_produced
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse, code_of
-from broker.answers.fence_check import check_not_sealed
-from broker.answers.leaders import hint_of, own_hint
-from broker.answers.pending_produces import failed
-from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome
-from broker.answers.record_checks import (
+from broker.answers.decisions.batch_checks import NO_BATCH, check_base, check_produced
+from broker.answers.decisions.record_checks import (
     PLAIN_BYTES_MAX,
     PlainChecks,
     RecordChecks,
     RefuseRecords,
     is_plain,
 )
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
+from broker.answers.fence_check import check_not_sealed
+from broker.answers.leaders import hint_of, own_hint
+from broker.answers.pending_produces import failed
+from broker.answers.produce_bytes import PartitionOutcome, TopicOutcome
 from broker.answers.thread_work import run_for_client
 from broker.network.authorizer import Operation, ResourceKind
 from broker.network.call import NO_ANSWER, Call

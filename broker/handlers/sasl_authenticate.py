@@ -31,10 +31,13 @@ def sasl_authenticate(
         answer = login.take(bytes(request.auth_bytes))
     except LoginFailed as failure:
         broker.refuse_login(call, str(failure))
+        broker.logins.audit(connection, str(failure))
         why = f"{FAILED} mechanism {login.mechanism}"
         return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, why)
     if answer.is_done:
         connection.principal = login.principal
+        broker.logins.audit(connection)
+        connection.admitted()
     return SaslAuthenticateResponse(
         auth_bytes=answer.data, session_lifetime_ms=login.session_ms if answer.is_done else 0
     )

@@ -6,7 +6,7 @@ chain the controller has not taken over yet gets the code after which clients as
 
 from broker.answers.broker import Broker
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.protocol.leading.broker_removal import BrokerNotOver, remove_broker

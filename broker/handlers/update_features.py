@@ -10,10 +10,16 @@ Not done: `timeout_ms`. Given up by its client, the raise goes on, and may be as
 from collections.abc import Sequence
 
 from broker.answers.broker import Broker
-from broker.answers.budgets import over_budget
 from broker.answers.client_changes import log_change
-from broker.answers.error_codes import Refuse
-from broker.answers.feature_updates import FORMAT_LEVEL, Levels, Update, UpgradeType, plan_updates
+from broker.answers.decisions.budgets import over_budget
+from broker.answers.decisions.feature_updates import (
+    FORMAT_LEVEL,
+    Levels,
+    Update,
+    UpgradeType,
+    plan_updates,
+)
+from broker.answers.decisions.refuse import Refuse
 from broker.network.call import Call
 from broker.requests.refusals import errors_in
 from logstore.errors import Refused

@@ -7,8 +7,8 @@ from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
 from broker.http.console import Console
-from broker.http.health import ServingStatus, why_not_healthy, why_not_ready
-from broker.http.hosts import HOSTS, parse_hosts
+from broker.http.decisions.health import ServingStatus, why_not_healthy, why_not_ready
+from broker.http.decisions.hosts import HOSTS, parse_hosts
 from broker.http.loop_lag import LoopLag
 from broker.http.observe import Observer
 from broker.http.observed import Observed, serving_status, state_of

@@ -6,7 +6,7 @@ documents, with `at_s`. Those of dollars are of the process.
 
 from collections import Counter
 
-from broker.http.health import why_not_ready
+from broker.http.decisions.health import why_not_ready
 from broker.http.json_page import Document, MakingDocument
 from broker.http.observed import AT_ONCE, Observed, serving_status
 from logstore.histogram import Histogram

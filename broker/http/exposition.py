@@ -12,7 +12,7 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from broker.http.catalogue import Metric, MetricKind
+from broker.http.decisions.catalogue import Metric, MetricKind
 from broker.http.reading import Reading
 from logstore.histogram import Histogram
 

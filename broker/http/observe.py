@@ -5,15 +5,15 @@ from dataclasses import fields
 from typing import TypeVar
 
 from broker.groups.coordinator import RebalanceReason
-from broker.http import catalogue as m
-from broker.http.health import ServingStatus, State, why_not_ready
-from broker.http.label_names import OTHER, ShownNames
+from broker.http.decisions import catalogue as m
+from broker.http.decisions.health import ServingStatus, State, why_not_ready
+from broker.http.decisions.label_names import OTHER, ShownNames
+from broker.http.decisions.table_waits import TableWaits
 from broker.http.observe_groups import GroupReading
 from broker.http.observed import AT_ONCE, Observed, serving_status
 from broker.http.reading import Reading
-from broker.http.table_waits import TableWaits
 from broker.network.clients import Clients
-from broker.network.quota_rules import QuotaKind
+from broker.network.decisions.quota_rules import QuotaKind
 from broker.upkeep.compaction_counts import CompactionCounts
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.log import Topic
@@ -162,6 +162,7 @@ def _clients(watched: Observed) -> list[Reading]:
             _one(m.ERRORS, count, api, _name_of(code))
             for (api, code), count in clients.errors.by_api.items()
         ),
+        *(_one(m.DENIALS, count, api) for api, count in watched.broker.denials.by_api.items()),
         *(_one(m.SOFTWARE, count, *one) for one, count in clients.software.shown().items()),
         _one(m.CONNECTIONS, len(clients.connections)),
         _one(m.ACCEPTED, clients.accepted_count),

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from broker.groups.coordinators import Coordinators
 from broker.groups.decisions.group import Group, Phase
 from broker.groups.decisions.offsets import Place, find
-from broker.http import catalogue as m
-from broker.http.label_names import OTHER, ShownNames
+from broker.http.decisions import catalogue as m
+from broker.http.decisions.label_names import OTHER, ShownNames
 from broker.http.observed import end_of
 from broker.http.reading import Reading
 from logstore.epoch.log import Log

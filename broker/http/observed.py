@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from broker.answers.broker import Broker
 from broker.cluster.controller import Controller
 from broker.cluster.peers import TcpPeers
-from broker.http.health import Patience, ServingStatus, State
+from broker.http.decisions.health import Patience, ServingStatus, State
 from broker.upkeep.trim_task import Trimming
 from logstore.epoch.log import Topic
 from logstore.formats.topic_partition import TopicPartition

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from broker.http.catalogue import Metric
+from broker.http.decisions.catalogue import Metric
 from logstore.histogram import Histogram
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from broker.http.catalogue import METRICS
+from broker.http.decisions.catalogue import METRICS
 from broker.http.exposition import CONTENT_TYPE_PLAIN_0_0_4, render
 from broker.http.reading import Reading
 from broker.http.server import Answer, HttpPage

@@ -13,9 +13,9 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import NamedTuple
 
-from broker.http.hosts import HOSTS, is_own_host
-from broker.http.places import Places
-from broker.http.request import END, HEAD_BYTES_MAX, BadRequest, parse_head
+from broker.http.decisions.hosts import HOSTS, is_own_host
+from broker.http.decisions.places import Places
+from broker.http.decisions.request import END, HEAD_BYTES_MAX, BadRequest, parse_head
 
 HEAD_S = 5.0
 WHOLE_S = 30.0

@@ -132,6 +132,7 @@ class Inbox:
         "_received",
         "_room",
         "_scratch",
+        "_small_bytes_max",
         "_start",
         "_used_up",
         "arrived_bytes",
@@ -152,12 +153,19 @@ class Inbox:
         self._changed = changed
         self._produce_bytes_max = produce_bytes_max
         self._frame_bytes_max = frame_bytes_max
+        self._small_bytes_max = SMALL_FRAME_BYTES
         self._scratch: memoryview | None = None
         self._start = self._end = 0
         self._large: memoryview | None = None
         self._large_size = self._received = self._room = 0
         self._used_up = False
         self._parked = b""
+
+    def limit(self, *, produce_bytes_max: int, frame_bytes_max: int) -> None:
+        """Take frames of these sizes from now on."""
+        self._produce_bytes_max = produce_bytes_max
+        self._frame_bytes_max = frame_bytes_max
+        self._small_bytes_max = min(SMALL_FRAME_BYTES, produce_bytes_max)
 
     @property
     def is_empty(self) -> bool:
@@ -236,7 +244,7 @@ class Inbox:
             return None
         assert self._scratch is not None
         (size,) = _SIZE.unpack_from(self._scratch, self._start)
-        if not 0 <= size <= SMALL_FRAME_BYTES:
+        if not 0 <= size <= self._small_bytes_max:
             return self._begin_large(size, left)
         if left < _SIZE.size + size:
             return None

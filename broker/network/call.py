@@ -8,9 +8,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from broker.network.decisions.referrals import Referrals
 from broker.network.listeners import Listener
 from broker.network.login_state import LoginState
-from broker.network.referrals import Referrals
 from broker.network.software import Software
 from logstore.errors import LogstoreError
 from logstore.slices import Slices
@@ -78,6 +78,8 @@ class Requester(Protocol):
     def count_errors(self, api: str, codes: Mapping[int, int], /) -> None: ...
 
     def set_software(self, software: Software, /) -> None: ...
+
+    def admitted(self) -> None: ...
 
     def suspend_requests(self) -> None: ...
 

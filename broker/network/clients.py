@@ -4,17 +4,19 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.network.address_limits import AddressLimits
 from broker.network.buffers import BufferPool, Inbox
 from broker.network.call import Call
-from broker.network.client_quotas import ClientQuotas
 from broker.network.connection import ClientConnection
+from broker.network.decisions.address_limits import AddressLimits
+from broker.network.decisions.client_quotas import ClientQuotas
+from broker.network.decisions.newcomers import Newcomers
+from broker.network.decisions.rates import Windows
 from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
+from broker.network.listeners import Listener
 from broker.network.loop_holds import LoopHolds
 from broker.network.mutes import Mutes
 from broker.network.pauses import Pause
-from broker.network.rates import Windows
 from broker.network.receive_budget import ReceiveBudget
 from broker.network.refusals import Refusals
 from broker.network.slow_readers import SlowReaders
@@ -24,6 +26,7 @@ from broker.network.spare_buffers import SpareBuffers
 from broker.network.timers import Timers
 from logstore.config.address_overrides import parse_overrides
 from logstore.config.broker import BrokerSettings
+from logstore.config.login_settings import RECEIVE_BYTES_MAX
 from logstore.errors import LogstoreError
 from logstore.wiring.freed_memory import give_back
 
@@ -46,6 +49,17 @@ class Intake(Protocol):
     def committed_end(self) -> int: ...
 
     def when_committed(self, seq: int, waiter: Callable[[LogstoreError | None], None]) -> None: ...
+
+
+FIRST_REQUEST_MS = "logstore.first.request.max.ms"
+
+
+class _Arrivals:
+    """Looks at connections without a request when the time of one is over."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self.timer_bucket = 0
+        self.time_out = look
 
 
 class Clients:
@@ -91,6 +105,8 @@ class Clients:
         self._is_stopping = False
         self.timer_bucket = 0
         self._timers = Timers(loop)
+        self._newcomers: Newcomers[ClientConnection] = Newcomers()
+        self._arrivals = _Arrivals(self._close_late)
         self.mutes = Mutes(loop.time, self._timers)
         self._spare_buffers = SpareBuffers(self._pool, self._timers, give_back)
         self.slow_readers = SlowReaders(loop, self._timers)
@@ -107,9 +123,20 @@ class Clients:
             parse_overrides(settings.text("max.connections.per.ip.overrides")),
         )
         self._idle_s = settings.number("connections.max.idle.ms") / 1000
+        self._first_request_s = settings.number(FIRST_REQUEST_MS) / 1000
         self.receive_budget.limit(settings.number("queued.max.request.bytes"))
         self._timers.unset(self)
         self._timers.set(self, self._idle_s / IDLE_CHECKS)
+
+    def limit_strangers(self, listener: Listener, inbox: Inbox) -> None:
+        """Take small frames alone, until a login, by `inbox` of a connection to `listener`."""
+        bytes_max = self._settings.of_listener(listener.name).number(RECEIVE_BYTES_MAX)
+        inbox.limit(produce_bytes_max=bytes_max, frame_bytes_max=bytes_max)
+
+    def lift_limit(self, inbox: Inbox) -> None:
+        inbox.limit(
+            produce_bytes_max=self._produce_bytes_max, frame_bytes_max=self._frame_bytes_max
+        )
 
     def new_inbox(self) -> Inbox:
         return Inbox(
@@ -133,7 +160,7 @@ class Clients:
         """Why `connection` may not stay, if it may not."""
         if self._is_stopping:
             return "the broker stops"
-        if len(self.connections) >= self._connections_max:
+        if len(self.connections) >= self._connections_max and not self._has_made_room():
             return f"too many connections: max.connections={self._connections_max}"
         why = self._addresses.enter(connection.peer_host)
         if why is not None:
@@ -145,11 +172,40 @@ class Clients:
                 why = f"too many new connections of {connection.peer_host}: quota of its address"
                 return None if self.mutes.close_later(connection, throttle_s, why) else why
         self.connections[connection] = None
+        self._newcomers.enter(connection, self.loop.time(), self._first_request_s)
+        if not self._arrivals.timer_bucket:
+            self._timers.set(self._arrivals, self._first_request_s)
         self.software.changed(None, connection.software)
         self.accepted_count += 1
         return None
 
+    def has_asked(self, connection: ClientConnection) -> None:
+        """The first request of `connection` is there, or its login where it needs one: from now
+        on it may be idle.
+        """
+        self._newcomers.leave(connection)
+
+    @property
+    def newcomer_count(self) -> int:
+        """Connections that have sent no request yet."""
+        return len(self._newcomers)
+
+    def _has_made_room(self) -> bool:
+        leaves = self._newcomers.make_room(self.loop.time())
+        if leaves is None:
+            return False
+        leaves.refuse("no request, and others need its place")
+        return True
+
+    def _close_late(self) -> None:
+        for connection in self._newcomers.take_late(self.loop.time(), self._first_request_s):
+            connection.refuse(f"no request: {FIRST_REQUEST_MS}={self._first_request_s * 1000:.0f}")
+        next_s = self._newcomers.next_s
+        if next_s is not None:
+            self._timers.set(self._arrivals, max(next_s - self.loop.time(), 0.0))
+
     def left(self, connection: ClientConnection) -> None:
+        self._newcomers.leave(connection)
         if connection in self.connections:
             del self.connections[connection]
             self.software.changed(connection.software, None)

@@ -23,7 +23,9 @@ from typing import Any, Protocol
 from broker.network.authorizer import ANONYMOUS
 from broker.network.buffers import PRODUCE_KEY, Inbox
 from broker.network.call import FETCH_KEY, NO_ANSWER, Call, Ending
-from broker.network.client_quotas import ClientQuotas
+from broker.network.decisions.chunks import next_chunk
+from broker.network.decisions.client_quotas import ClientQuotas
+from broker.network.decisions.referrals import Referrals
 from broker.network.error_counts import ErrorCounts
 from broker.network.latencies import Latencies
 from broker.network.listeners import Listener
@@ -32,7 +34,6 @@ from broker.network.loop_holds import LoopHolds
 from broker.network.mutes import Mutes
 from broker.network.pauses import Pause
 from broker.network.receive_budget import ReceiveBudget
-from broker.network.referrals import Referrals
 from broker.network.refusals import Refusals
 from broker.network.slow_readers import SlowReaders
 from broker.network.slow_requests import SLOW_S, SlowRequests
@@ -41,8 +42,6 @@ from broker.network.turns import SLICE_S
 from logstore.errors import Invalid
 from logstore.wire.primitives import Buffer
 
-JOINED_BYTES_MAX = 64 * 1024
-CHUNK_BYTES_MAX = 512 * 1024
 UNSENT_BYTES_MAX = 1024 * 1024
 _PRODUCE = PRODUCE_KEY.to_bytes(2, "big")
 _FETCH = FETCH_KEY.to_bytes(2, "big")
@@ -70,7 +69,13 @@ class SharedByConnections(Protocol):
 
     def new_inbox(self) -> Inbox: ...
 
+    def limit_strangers(self, listener: Listener, inbox: Inbox, /) -> None: ...
+
+    def lift_limit(self, inbox: Inbox, /) -> None: ...
+
     def admit(self, connection: "ClientConnection", /) -> str | None: ...
+
+    def has_asked(self, connection: "ClientConnection", /) -> None: ...
 
     def left(self, connection: "ClientConnection", /) -> None: ...
 
@@ -111,6 +116,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_corked = False
         self._is_closed = False
         self._is_ending = False
+        self._is_newcomer = True
+        if listener.protocol.is_sasl:
+            clients.limit_strangers(listener, self._inbox)
 
     # What asyncio calls
 
@@ -202,6 +210,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not was_corked:
             self.flush()
 
+    def admitted(self) -> None:
+        """The peer has sent a request, or logged in where it has to: it may stay, and be idle."""
+        self._is_newcomer = False
+        self._clients.has_asked(self)
+        if self.listener.protocol.is_sasl:
+            self._clients.lift_limit(self._inbox)
+
     def _is_held(self, frame: memoryview) -> bool:
         """Whether this request must wait for the log to be stored, or for answers to be taken."""
         clients = self._clients
@@ -269,6 +284,8 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def begin(self, call: Call) -> None:
         """Keep a place for the answer of `call`."""
+        if self._is_newcomer and not self.listener.protocol.is_sasl:
+            self.admitted()
         self._calls.append(call)
         if len(self._calls) >= self._clients.requests_max:
             self.pause(Pause.REQUESTS)
@@ -383,7 +400,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         outbox, transport = self._outbox, self._transport
         assert transport is not None
         while outbox and not self._is_blocked and not self._is_closed:
-            chunk = self._next_chunk()
+            chunk = next_chunk(outbox)
             self.unsent_bytes -= len(chunk)
             self._clients.slow_readers.changed(-len(chunk))
             transport.write(chunk)
@@ -391,23 +408,6 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.resume(Pause.UNSENT)
         if self._is_ending:
             self._close_if_sent()
-
-    def _next_chunk(self) -> Buffer:
-        """Small buffers joined, large ones in chunks: the transport copies what does not fit."""
-        outbox = self._outbox
-        first = outbox.popleft()
-        size = len(first)
-        if size > CHUNK_BYTES_MAX:
-            view = memoryview(first)
-            outbox.appendleft(view[CHUNK_BYTES_MAX:])
-            return view[:CHUNK_BYTES_MAX]
-        if not outbox or size + len(outbox[0]) > JOINED_BYTES_MAX:
-            return first
-        joined = [first]
-        while outbox and size + len(outbox[0]) <= JOINED_BYTES_MAX:
-            size += len(outbox[0])
-            joined.append(outbox.popleft())
-        return b"".join(joined)
 
     def copy_unsent(self) -> int:
         """As `slow_readers.BlockedConnection`."""

@@ -28,6 +28,9 @@ class LoginState(Protocol):
     def shown_mechanisms(self) -> list[str]: ...
 
     @property
+    def claimed(self) -> str: ...
+
+    @property
     def session_ms(self) -> int: ...
 
     def refusal(self, key: int, /) -> str | None:

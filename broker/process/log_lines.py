@@ -13,8 +13,10 @@ import logging
 import re
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from broker.process.log_writer import LogWriter
+from logstore.cli.decisions.printable import printable
 from logstore.config.flags import LOG_FORMATS
 
 TEXT, JSON = LOG_FORMATS
@@ -34,11 +36,10 @@ class _TextLines(_Lines):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as it is called
         """Names that clients choose cannot begin a line of their own, or steer a terminal."""
         line = super().formatMessage(record)
-        return line if line.isprintable() else "".join(map(_printable, line))
+        return printable(line)
 
-
-def _printable(letter: str) -> str:
-    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - as it is called
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
 class _JsonLines(_Lines):

@@ -37,6 +37,7 @@ from broker.process.start_line import start_values
 from broker.upkeep.compaction_child import CompactionChild, child_environment, compact_command
 from broker.upkeep.compaction_counts import CompactionCounts
 from broker.upkeep.store_watch import watch_store
+from logstore.cli.decisions.printable import printable
 from logstore.cli.main import installed_version
 from logstore.config.broker import BrokerSettings
 from logstore.config.compaction_interval import parse_every
@@ -46,6 +47,8 @@ from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Invalid, LogstoreError
 from logstore.ports.clock import SystemClock
 from logstore.reading.brokers.history import HistorySettings
+from logstore.stores.location import DirectoryLocation
+from logstore.stores.modes import CLOSE, open_to_others
 from logstore.wiring.freed_memory import FreedMemory, MiB
 from logstore.wiring.open import OpenLog, open_log
 
@@ -235,6 +238,9 @@ def _log_start(settings: ServeSettings, opened: OpenLog, level: int) -> None:
     version = installed_version()
     values = start_values(version, level, settings.url, registry, settings.settings)
     logger.info(TEXT_AT_START, *values)
+    if isinstance(opened.location, DirectoryLocation):
+        for path in open_to_others(opened.location.directory):
+            logger.warning("every user of this machine can read the log: path=%s; %s", path, CLOSE)
 
 
 def _tables(settings: ServeSettings) -> ThreadedTableQueries:
@@ -287,5 +293,5 @@ def _stop_on_signal(lines: LogWriter) -> asyncio.Event:
 
 def _refuse(lines: LogWriter, error: LogstoreError, code: int) -> int:
     lines.flush()
-    sys.stderr.write(f"logstore: {error}\n")
+    sys.stderr.write(f"logstore: {printable(str(error))}\n")
     return code

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from broker.answers.item_frames import ItemFrame
+from broker.answers.decisions.item_frames import ItemFrame
 from broker.network.call import Call
 from logstore.errors import Invalid
 from logstore.slices import Slices

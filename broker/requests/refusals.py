@@ -4,7 +4,8 @@ import importlib
 from types import TracebackType
 from typing import Any, Protocol
 
-from broker.answers.error_codes import Refuse, code_of
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import code_of
 from logstore.errors import LogstoreError
 from logstore.wire.framing.apis import Api, encode_frame
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from broker.answers.broker import Broker
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.network.authorizer import CLUSTER
 from broker.network.call import Call
 from broker.network.turns import ClientGone, Slicing

@@ -13,7 +13,7 @@ A row says all of it, so that no API can forget one. `broker.handlers.served_req
 
 from typing import NamedTuple
 
-from broker.answers.budgets import BUDGETS
+from broker.answers.decisions.budgets import BUDGETS
 from broker.requests.runtime import begin_by
 from broker.requests.way import (
     Begin,

@@ -1,4 +1,4 @@
-"""Counts of the compaction beside a broker, and when it is restarted and reported. Pure."""
+"""Counts of the compaction beside a broker, and when it is restarted and reported."""
 
 import re
 from collections.abc import Mapping

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS
 from broker.answers.log_starts import NewStart, raise_led
-from broker.answers.shown_cluster import INTERNAL_TOPICS
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.leader import Leader
 from logstore.epoch.log import Log, Topic
@@ -19,7 +19,7 @@ from logstore.errors import Denied, LogstoreError, NotFound, Retryable
 from logstore.formats.partition_row import StartReason
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.deletion.retention_sweep import written_ms
 from logstore.protocol.rows.metadata import read_table_rows
 from logstore.protocol.rules.retention import (

@@ -10,21 +10,18 @@ from logstore.errors import Invalid
 if TYPE_CHECKING:
     from logstore.wire.framing.client import Connection
     from logstore.wire.framing.client_security import ClientSecurity
-    from logstore.wire.framing.login import ClientLogin
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAccess:
     security: "ClientSecurity | None" = None
-    login: "ClientLogin | None" = None
 
     def open(self, host: str, port: int, timeout_s: float) -> "Connection":
         """Raises as `Connection.open`."""
         from logstore.wire.framing.client import Connection
         from logstore.wire.framing.client_security import PLAIN as NO_TLS
 
-        security = self.security or NO_TLS
-        return Connection.open(host, port, timeout_s, security=security, login=self.login)
+        return Connection.open(host, port, timeout_s, security=self.security or NO_TLS)
 
 
 PLAIN_ACCESS = BrokerAccess()
@@ -47,7 +44,7 @@ def access_of(options: argparse.Namespace) -> BrokerAccess:
     if path is None:
         return PLAIN_ACCESS
     from logstore.config.client_properties import parse_client_properties
-    from logstore.wire.framing.client_security import ClientSecurity
+    from logstore.wire.framing.client_security import ClientSecurity, login_by
     from logstore.wire.framing.login import ClientLogin
     from logstore.wiring.tls_contexts import client_context
 
@@ -64,5 +61,5 @@ def access_of(options: argparse.Namespace) -> BrokerAccess:
         raise Invalid(f"{error}, in {path}") from error
     login = None
     if given.mechanism:
-        login = ClientLogin(given.mechanism, given.mechanism, given.user, given.password)
-    return BrokerAccess(ClientSecurity(context), login)
+        login = login_by(ClientLogin(given.mechanism, given.mechanism, given.user, given.password))
+    return BrokerAccess(ClientSecurity(context, login))

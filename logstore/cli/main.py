@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, NoReturn
 
 from logstore.cli.command import FAILED, INTERRUPTED, OK, USAGE, Command
+from logstore.cli.output import print_line
 from logstore.errors import LogstoreError
 
 GROUP = "logstore.commands"
@@ -88,7 +89,7 @@ def installed_version() -> str:
 
 
 def _say(text: str, code: int) -> int:
-    print(f"logstore: {' '.join(text.split())}", file=sys.stderr)
+    print_line(f"logstore: {' '.join(text.split())}", to=sys.stderr)
     return code
 
 

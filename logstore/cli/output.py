@@ -1,6 +1,5 @@
 """Output of commands: JSON for machines; for people tables, on a terminal by rich."""
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
+
+from logstore.cli.decisions.printable import json_text, printable
 
 _NUMBER = re.compile(r"-?\d*")
 
@@ -20,7 +21,7 @@ class Advance(Protocol):
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(jsonable(value), indent=2, ensure_ascii=False))
+    print(json_text(jsonable(value), indent=2))
 
 
 def jsonable(value: Any) -> Any:
@@ -40,21 +41,31 @@ def jsonable(value: Any) -> Any:
     return value
 
 
+def print_line(text: str = "", *, to: TextIO | None = None) -> None:
+    """One line for people, whatever is in `text`: `printable`."""
+    print(printable(text), file=to)
+
+
+def print_part(text: str) -> None:
+    """The same behind an empty line."""
+    print(f"\n{printable(text)}")
+
+
 def print_facts(facts: Sequence[tuple[str, object]]) -> None:
     """Names and values, one a line."""
     width = max((len(name) for name, _ in facts), default=0)
     for name, value in facts:
-        print(f"{name:{width}}  {value}")
+        print(f"{printable(name):{width}}  {printable(str(value))}")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A title and a table; columns of whole numbers are put flush right."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     right = [
         bool(rows) and all(_NUMBER.fullmatch(row[at]) for row in cells)
         for at in range(len(columns))
     ]
-    print(f"\n{title}")
+    print_part(title)
     if not (sys.stdout.isatty() and _print_rich(columns, cells, right)):
         _print_plain(columns, cells, right)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from logstore.compaction.commit import CommitTables
-from logstore.compaction.cut import (
+from logstore.compaction.decisions.cut import (
     TableTopic,
     Waiting,
     is_due,
@@ -23,7 +23,7 @@ from logstore.errors import Corrupt, LogstoreError, Refused, Retryable
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.ports.clock import Clock
 from logstore.protocol.partitions.lookup import NotListed
 from logstore.protocol.rules.disposal import confirmed_start

@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from logstore.compaction.backlog import TopicState
-from logstore.compaction.clean_keys import ROW_BYTES
-from logstore.compaction.clean_objects import COMPACTION, Piece, run_prefix
-from logstore.compaction.clean_plan import CleanFound, CleanPlace, DecideTask, RewriteTask, ScanTask
-from logstore.compaction.clean_rules import (
+from logstore.compaction.commit import Overtaken
+from logstore.compaction.decisions.clean_keys import ROW_BYTES
+from logstore.compaction.decisions.clean_objects import COMPACTION, Piece, run_prefix
+from logstore.compaction.decisions.clean_plan import (
+    CleanFound,
+    CleanPlace,
+    DecideTask,
+    RewriteTask,
+    ScanTask,
+)
+from logstore.compaction.decisions.clean_rules import (
     CleanRange,
     Unit,
     chosen_units,
@@ -28,18 +35,17 @@ from logstore.compaction.clean_rules import (
     settled_since_ms,
     tombstone_horizon,
 )
-from logstore.compaction.commit import Overtaken
+from logstore.compaction.decisions.file_times import file_times
+from logstore.compaction.decisions.obsolete_files import HOUR_MS
+from logstore.compaction.decisions.plan import Task, TaskResult
+from logstore.compaction.decisions.run_rows import note_objects
 from logstore.compaction.edits import raise_edited_ends
-from logstore.compaction.file_times import file_times
-from logstore.compaction.obsolete_files import HOUR_MS
-from logstore.compaction.plan import Task, TaskResult
-from logstore.compaction.run_rows import note_objects
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.config.topics import NEVER_COMPACTED
 from logstore.errors import Denied, LogstoreError, NotFound, Refused
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import DataFile, TableCommit
+from logstore.history.forms.snapshot import DataFile, TableCommit
 from logstore.protocol.steps import believed_ms
 from logstore.runners.retrying import RetryingStore
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from logstore.compaction.dead_offsets import DeadOffsets
 from logstore.errors import Corrupt
-from logstore.history.snapshot import DataFile
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.write import TableWriter
 
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ from functools import partial
 from time import thread_time
 from typing import TYPE_CHECKING
 
-from logstore.compaction.clean_keys import (
+from logstore.compaction.clean_rewrite import write_without
+from logstore.compaction.dead_offsets import DeadOffsets
+from logstore.compaction.decisions.clean_keys import (
     Decided,
     by_bucket,
     by_unit,
@@ -23,30 +25,33 @@ from logstore.compaction.clean_keys import (
     key_schema,
     reduced,
 )
-from logstore.compaction.clean_objects import (
+from logstore.compaction.decisions.clean_objects import (
     Piece,
     PieceWriter,
     decode_piece,
     object_key,
     offsets_of,
 )
-from logstore.compaction.clean_plan import (
+from logstore.compaction.decisions.clean_plan import (
     CleanFound,
     CleanTask,
     DecideTask,
     RewriteTask,
     ScanTask,
 )
-from logstore.compaction.clean_rewrite import write_without
-from logstore.compaction.clean_rules import Unit, chosen_units, neighbours_of, tombstone_horizon
-from logstore.compaction.dead_offsets import DeadOffsets
+from logstore.compaction.decisions.clean_rules import (
+    Unit,
+    chosen_units,
+    neighbours_of,
+    tombstone_horizon,
+)
+from logstore.compaction.decisions.plan import TaskResult
 from logstore.compaction.decoding import BYTES_MAX, ROWS_MAX
-from logstore.compaction.plan import TaskResult
 from logstore.errors import AlreadyExists
-from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.read import read_rows
 from logstore.history.read_keys import keys_of, read_keys
-from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
 from logstore.runners.retrying import RetryingStore

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Protocol
 
 from logstore.errors import OutcomeUnknown, Retryable
-from logstore.history.snapshot import (
+from logstore.history.forms.snapshot import (
     CommitFacts,
     DataFile,
     Snapshot,

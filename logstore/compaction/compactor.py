@@ -9,14 +9,14 @@ import socket
 from collections.abc import Mapping
 
 from logstore.compaction.commit import CommitTables
+from logstore.compaction.decisions.run_rows import RunId, read_run
+from logstore.compaction.decisions.summary import Summary, added
 from logstore.compaction.leased_rows import LEASE_S, Busy, LeasedRows
 from logstore.compaction.run import run_once
-from logstore.compaction.run_rows import RunId, read_run
 from logstore.compaction.session import Carrier, Ports, RunOptions, Session, Watch
-from logstore.compaction.summary import Summary, added
 from logstore.errors import LogstoreError
 from logstore.history.delta import Tables
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock
 from logstore.prices import Requests
 from logstore.protocol.chain.follow import ROW_AGE_S_MAX

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Refused
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.forms.columns import TABLE_COLUMNS
 from logstore.reading.direct.segment_fetch import FoundBatch
 from logstore.records.arrow import INFLATED_BYTES_MAX, decode_to_arrow
 from logstore.records.batch import CODEC_BITS, CorruptBatch
@@ -75,9 +75,10 @@ def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatc
         try:
             yield from _rows_of(segments, _without_transactions(neighbours, topic))
         except CorruptBatch as fault:
+            offsets = segments.offsets
             raise Corrupt(
-                f"a stored batch is damaged: topic={topic} partition={segments.partition} "
-                f"offsets=[{segments.start}, {segments.end}) chain={segments.chain} cause={fault}; "
+                f"a stored batch is damaged: topic={topic} partition={offsets.number} "
+                f"offsets=[{offsets.start}, {offsets.end}) chain={segments.chain} cause={fault}; "
                 "this topic is not compacted until it is repaired; see: logstore fsck"
             ) from fault
 
@@ -85,7 +86,7 @@ def decoded(batches: Sequence[FoundBatch], topic: str) -> Iterator[pa.RecordBatc
 def _rows_of(segments: SegmentRange, batches: Iterator[Buffer]) -> Iterator[pa.RecordBatch]:
     """A batch that begins below the range is decoded alone: as a raw row it would not be seen."""
     for batch in batches:
-        if int.from_bytes(batch[:8]) < segments.start:
+        if int.from_bytes(batch[:8]) < segments.offsets.start:
             yield from _heavy(segments, batch)
             continue
         for rows in _decode(segments, chain([batch], batches), LIGHT_BYTES):
@@ -108,8 +109,8 @@ def _decode(
 ) -> Iterator[pa.RecordBatch]:
     return decode_to_arrow(
         batches,
-        start=segments.start,
-        end=segments.end,
+        start=segments.offsets.start,
+        end=segments.offsets.end,
         columns=TABLE_COLUMNS,
         rows_max=ROWS_MAX,
         bytes_max=BYTES_MAX,
@@ -129,6 +130,6 @@ def _without_transactions(batches: Iterable[FoundBatch], topic: str) -> Iterator
         if one.data[_ATTRIBUTES_AT] & _KINDS == _TRANSACTIONAL:
             raise Refused(
                 f"transactional batches need a newer version of logstore: topic={topic} "
-                f"partition={one.segments.partition} offset={one.base_offset}"
+                f"partition={one.segments.offsets.number} offset={one.base_offset}"
             )
         yield one.data

@@ -13,7 +13,7 @@ from typing import Protocol
 from logstore.errors import ConditionFailed, NotFound
 from logstore.formats.feed_row import FeedChange
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
-from logstore.history.snapshot import CommitFacts, Snapshot
+from logstore.history.forms.snapshot import CommitFacts, Snapshot
 from logstore.ports.registry import Comparison
 from logstore.protocol.rows.changes import publish
 from logstore.protocol.steps import GetRow, Steps, UpdateRow

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Never, Protocol
 
 from logstore.errors import Corrupt
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
@@ -51,25 +52,25 @@ def rest_of(
     """The rest of `seq_range` above the deleted segment. Raises `Corrupt` where one is missing."""
     left = []
     for segments in seq_range.segment_ranges:
-        start = reached.get(segments, segments.start)
-        if segments.last_seq < gone.seq or start >= segments.end:
+        key, start, end = segments.offsets
+        start = reached.get(segments, start)
+        if segments.last_seq < gone.seq or start >= end:
             continue
-        key = TopicPartition(segments.topic_id, segments.partition)
         row = rows.partition_row(key)
-        if row is None or row.log_start >= segments.end:
+        if row is None or row.log_start >= end:
             continue
         start = max(start, row.log_start)
-        for current in rows.segment_ranges(key, row, start, segments.end):
+        for current in rows.segment_ranges(key, row, start, end):
             if (
                 current.chain == gone.chain
                 and not gone.seq < current.first_seq <= seq_range.last_seq
             ):
                 raise Corrupt(
                     f"a segment is missing: chain={gone.chain} seq={gone.seq} "
-                    f"topic={segments.topic_id.hex()} partition={segments.partition} "
+                    f"{key} "
                     f"offset={start}; see what the log holds with: logstore inspect"
                 )
-        left.append(replace(segments, start=start))
+        left.append(replace(segments, offsets=OffsetRange(key, start, end)))
     if not left:
         return None
     return replace(seq_range, first_seq=gone.seq + 1, segment_ranges=tuple(left))

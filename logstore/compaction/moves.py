@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from logstore.compaction.backlog import Backlog, TopicState
 from logstore.compaction.commit import Overtaken
-from logstore.compaction.cut import Waiting, limited, rest_of, rounds_of
-from logstore.compaction.plan import MoveTask, TaskResult, plan_moves
-from logstore.compaction.run_rows import store_cut
+from logstore.compaction.decisions.cut import Waiting, limited, rest_of, rounds_of
+from logstore.compaction.decisions.plan import MoveTask, TaskResult, plan_moves
+from logstore.compaction.decisions.run_rows import store_cut
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.errors import LogstoreError, Retryable
 from logstore.formats.compaction_row import NO_TABLE, CutRange, TopicCut
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import TableCommit
+from logstore.history.forms.snapshot import TableCommit
 
 OVERTAKEN_MAX = 3
 """Maximum of such conflicts in one run; more mean that another program writes the table."""

@@ -9,8 +9,8 @@ It has the lease already (`compactor`). Trimming what tables hold is for brokers
 
 from logstore.compaction.backlog import Backlog
 from logstore.compaction.clean import Cleaning
+from logstore.compaction.decisions.run_rows import begin_run, close_earlier, end_run
 from logstore.compaction.moves import Moves
-from logstore.compaction.run_rows import begin_run, close_earlier, end_run
 from logstore.compaction.session import Session
 from logstore.compaction.upkeep import Upkeep
 from logstore.errors import Refused

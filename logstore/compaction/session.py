@@ -11,18 +11,18 @@ from itertools import count
 from typing import Protocol
 
 from logstore.compaction.backlog import TopicState
-from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.commit import CommitTables, commit_once
-from logstore.compaction.cut import TableTopic
+from logstore.compaction.decisions.clean_rules import CleanLimits
+from logstore.compaction.decisions.cut import TableTopic
+from logstore.compaction.decisions.obsolete_files import HORIZON_HOURS, HOUR_MS
+from logstore.compaction.decisions.plan import TASK_BYTES, Task, TaskResult, result_of
+from logstore.compaction.decisions.run_rows import RunId, raise_table_pointer
+from logstore.compaction.decisions.summary import Summary
 from logstore.compaction.edits import edited_ends, raise_edited_ends
 from logstore.compaction.leased_rows import LeasedRows
-from logstore.compaction.obsolete_files import HORIZON_HOURS, HOUR_MS
-from logstore.compaction.plan import TASK_BYTES, Task, TaskResult, result_of
-from logstore.compaction.run_rows import RunId, raise_table_pointer
-from logstore.compaction.summary import Summary
 from logstore.errors import Denied, LogstoreError, Retryable
 from logstore.formats.table_row import TableRow
-from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.history.forms.snapshot import Snapshot, TableCommit
 from logstore.ports.clock import Clock, blocking_sleep_s
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.direct.reader import LogReader

@@ -15,13 +15,13 @@ from time import thread_time
 from typing import NamedTuple, Never
 
 from logstore.compaction.clean_task import run_clean_task
+from logstore.compaction.decisions.plan import MergeTask, MoveTask, Task, TaskResult
 from logstore.compaction.decoding import BYTES_MAX, ROWS_MAX, decoded
-from logstore.compaction.plan import MergeTask, MoveTask, Task, TaskResult
 from logstore.errors import Corrupt
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.read import read_rows
-from logstore.history.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.direct.segment_fetch import FoundBatch, batches_of
@@ -65,7 +65,7 @@ def _move(
     with TaskSegments(store, places_of(task.seq_ranges)) as segments:
         for each in task.seq_ranges:
             for batch in seq_range_batches(each, partial(batches_of, segments), resolve):
-                key = TopicPartition(batch.segments.topic_id, batch.segments.partition)
+                key = batch.segments.offsets.partition
                 gathered.setdefault(key, []).append(batch)
                 bytes_in[key[0]] = bytes_in.get(key[0], 0) + len(batch.data)
 

@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 
 from logstore.compaction.backlog import TopicState
 from logstore.compaction.commit import Overtaken
-from logstore.compaction.edits import took_rows_out
-from logstore.compaction.merge import RUN_BYTES_MAX, groups_of, within
-from logstore.compaction.obsolete_files import expired, is_sweep_due
-from logstore.compaction.plan import MergeTask, TaskResult
-from logstore.compaction.run_rows import (
+from logstore.compaction.decisions.merge import RUN_BYTES_MAX, groups_of, within
+from logstore.compaction.decisions.obsolete_files import expired, is_sweep_due
+from logstore.compaction.decisions.plan import MergeTask, TaskResult
+from logstore.compaction.decisions.run_rows import (
     note_on_table_pointer,
     note_topic_gone,
     raise_table_pointer,
     remove_table_pointer,
 )
+from logstore.compaction.edits import took_rows_out
 from logstore.compaction.session import Session
 from logstore.compaction.worker import error_of
 from logstore.errors import LogstoreError
 from logstore.formats.compaction_row import CompactionRow
 from logstore.formats.table_row import TableRow
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.history.forms.snapshot import DataFile, Snapshot, TableCommit
 from logstore.protocol.rules.disposal import DROP, ON_DELETE, Fate, may_drop_table
 from logstore.protocol.steps import believed_ms
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from logstore import errors
+from logstore.compaction.decisions.plan import TaskResult, task_of
 from logstore.compaction.gone import resolver
-from logstore.compaction.plan import TaskResult, task_of
 from logstore.compaction.task import run_task
 from logstore.errors import LogstoreError, Retryable
 from logstore.objects.metered import MeteredBlockingStore, StoreCounts

@@ -1,6 +1,7 @@
 """Effective settings as text, TOML and JSON: value, origin, and what each trades. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ TEXT, TOML, JSON = "text", "toml", "json"
 FORMATS = (TEXT, TOML, JSON)
 DEFAULT = "default"
 HIDDEN = "(hidden)"
+_LOGIN = re.compile(r"://[^/@\s]*@")
 _NOT_QUOTED = (SettingKind.BOOLEAN, SettingKind.INT, SettingKind.LONG)
 
 
@@ -34,7 +36,7 @@ def effective(
         setting = known[name]
         if name in given:
             value = given[name]
-            hidden = value.is_hidden or is_sensitive(name)
+            hidden = value.is_hidden or is_sensitive(name) or has_login(name, value.text)
             lines.append(PrintedSetting(setting, value.text, value.origin, hidden))
         elif name in derived:
             text, origin = derived[name]
@@ -53,6 +55,14 @@ def render(lines: Iterable[PrintedSetting], style: str) -> str:
             return "\n".join(map(_toml, lines))
         case _:
             return "\n".join(map(_text, lines))
+
+
+def has_login(name: str, text: str) -> bool:
+    """Whether a value has a user or a password in a URL: a broker refuses it, and shows it no more.
+
+    In an endpoint every @ counts, since a password may have any character.
+    """
+    return _LOGIN.search(text) is not None or (name.endswith(".endpoint") and "@" in text)
 
 
 def _text(line: PrintedSetting) -> str:

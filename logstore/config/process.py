@@ -2,6 +2,7 @@
 
 from logstore.config.address_overrides import FORM, OVERRIDES
 from logstore.config.compaction_interval import EVERY, OFF
+from logstore.config.doors import DOOR_SETTINGS
 from logstore.config.kinds import INT_MAX, Setting, SettingKind
 
 _KiB, _MiB = 1024, 1024 * 1024
@@ -12,13 +13,13 @@ BY_STORE = ""
 NOT_SET = ""
 """No default."""
 
-
 _QUOTA_WINDOWS = {
     "quota.window": "bytes, time and connections",
     "controller.quota.window": "changes of topics",
 }
 
 PROCESS_SETTINGS = (
+    *DOOR_SETTINGS,
     Setting(
         name="auto.create.topics.enable",
         kind=SettingKind.BOOLEAN,
@@ -362,15 +363,6 @@ PROCESS_SETTINGS = (
         "the limit new members and offsets of new partitions are refused; existing members and "
         "offsets may use a quarter more.",
         at_least=_MiB,
-    ),
-    Setting(
-        name="logstore.http.hosts",
-        kind=SettingKind.STRING,
-        default=NOT_SET,
-        documentation="Names, with commas between, by which clients may ask for metrics and the "
-        "console. Addresses, localhost and the host of --http always count, and the two probes "
-        "need none. Any other name is refused: a page of another site could read them through a "
-        "browser by pointing its own name here.",
     ),
     Setting(
         name="logstore.metrics.names.max",

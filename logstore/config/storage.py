@@ -19,6 +19,14 @@ STORAGE_SETTINGS: Mapping[str, Setting] = by_name(
             documentation="URL of an S3 server that is not AWS.",
         ),
         Setting(
+            name="storage.dynamodb.endpoint",
+            kind=SettingKind.STRING,
+            default="",
+            documentation="URL of a DynamoDB server that is not AWS. A log names the server of its "
+            "registry in cluster.json; one that is neither AWS's nor on this machine is believed "
+            "only if this setting, or AWS_ENDPOINT_URL_DYNAMODB, names it too.",
+        ),
+        Setting(
             name="storage.region",
             kind=SettingKind.STRING,
             default="",

@@ -1,4 +1,4 @@
-"""This broker's view of all topics, and the effects of changed rows on its leaderships. Pure.
+"""This broker's view of all topics, and the effects of changed rows on its leaderships.
 
 A partition row that names this broker's chain makes it the leader once it has claimed the partition
 (`epoch.leadership_transitions`); one with a higher leader epoch ends its leadership. Rows never go

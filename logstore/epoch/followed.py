@@ -19,6 +19,7 @@ from logstore.formats.index_rows import (
 )
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.partitions.active_producers import ActiveProducer, active_producers
 from logstore.slices import Slices
 
@@ -43,6 +44,7 @@ class Followed:
     ) -> None:
         self.topic_id = topic_id
         self.partition = partition
+        self.topic_partition = TopicPartition(topic_id, partition)
         self.row = row
         self.log_start = row.log_start
         self.edited_end = row.edited_end

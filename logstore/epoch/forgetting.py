@@ -125,7 +125,7 @@ async def shorten_rows(
         _together(
             [
                 shorten_row(
-                    TopicPartition(one.topic_id, one.partition),
+                    one.topic_partition,
                     one.row,
                     _durable_end(one, durable_ends),
                 )
@@ -159,7 +159,7 @@ def _long(
 
 
 def _durable_end(leader: Leader, durable_ends: Mapping[TopicPartition, int]) -> int:
-    return durable_ends.get(TopicPartition(leader.topic_id, leader.partition), 0)
+    return durable_ends.get(leader.topic_partition, 0)
 
 
 def _together(
@@ -204,7 +204,7 @@ def deleted_below(
     """
     new = {partition: 0 for partition in noted if partition.topic_id in forgettable.deleted}
     for key in forgettable.epoch_ranges:
-        epoch_range, partition = ended[key], TopicPartition(key.topic_id, key.partition)
+        epoch_range, partition = ended[key], key.topic_partition
         if key.topic_id not in forgettable.deleted and epoch_range.end > epoch_range.start:
             known = max(new.get(partition, 0), noted.get(partition, 0))
             if epoch_range.end > known:

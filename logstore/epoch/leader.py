@@ -26,6 +26,7 @@ from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.partition_state import PartitionState, ProducedBatch, Sink
 from logstore.formats.segment import AdoptEnd
 from logstore.formats.staging_keys import SinkBatch
+from logstore.formats.topic_partition import TopicPartition
 from logstore.protocol.partitions.active_producers import ActiveProducer, active_producers
 from logstore.protocol.partitions.producers import Refusal, is_ahead, judge
 from logstore.protocol.rows.row_order import newest_row
@@ -117,6 +118,7 @@ class Leader:
     ) -> None:
         self.topic_id = topic_id
         self.partition = partition
+        self.topic_partition = TopicPartition(topic_id, partition)
         self.leader_epoch = row.leader_epoch
         self.row = row
         self.log_start = row.log_start

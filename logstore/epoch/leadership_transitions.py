@@ -79,7 +79,7 @@ class LeadershipTransitions:
         for claim in changes.claims:
             self._claims[TopicPartition(claim.topic.topic_id, claim.partition)] = claim
         for move in changes.moves:
-            self._moves[TopicPartition(move.leader.topic_id, move.leader.partition)] = move
+            self._moves[move.leader.topic_partition] = move
         if changes.claims or changes.moves:
             self._idle.clear()
             self._wake.set()
@@ -293,7 +293,7 @@ class LeadershipTransitions:
         broker = move.target if chain is not None else self._broker
         try:
             row = yield from change_leader(
-                TopicPartition(leader.topic_id, leader.partition),
+                leader.topic_partition,
                 leader.row,
                 broker=broker,
                 chain=self._writer.chain.epoch if chain is None else chain,

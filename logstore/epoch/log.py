@@ -237,7 +237,7 @@ class Log:
 
     async def lead_recovered(self, taken: Sequence[RecoveredPartition]) -> None:
         """Lead the partitions of a takeover, without reading their state again."""
-        partitions = {TopicPartition(one.topic_id, one.partition): one.row for one in taken}
+        partitions = {one.topic_partition: one.row for one in taken}
         changes = self._catalog.apply(RegistryUpdate(0, {}, partitions, is_written=True))
         try:
             await self.runner.run(sliced(self._leading.lead_recovered(taken)))

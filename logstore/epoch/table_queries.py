@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from logstore.history.delta import Tables
@@ -82,7 +82,7 @@ def held_in(
 def _verify(tables: "Tables", topic_id: bytes, mark: int) -> int | str | None:
     """The version up to which all is well, or what is not; None: there is no table."""
     from logstore.history.durable_ends import broken_link
-    from logstore.history.names import table_key
+    from logstore.history.forms.names import table_key
 
     now = tables.snapshot(topic_id)
     if now is None:

@@ -42,6 +42,13 @@ class EpochKey(NamedTuple):
     partition: int
     leader_epoch: int
 
+    def __str__(self) -> str:
+        return f"{self.topic_partition} leader_epoch={self.leader_epoch}"
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic_id, self.partition)
+
 
 @dataclass(slots=True)
 class EpochRange:
@@ -283,7 +290,4 @@ def check_follows(
 
 
 def _where(key: EpochKey, header: Header) -> str:
-    return (
-        f"epoch={header.epoch} seq={header.seq} topic={key.topic_id.hex()} "
-        f"partition={key.partition} leader_epoch={key.leader_epoch}"
-    )
+    return f"epoch={header.epoch} seq={header.seq} {key}"

@@ -402,7 +402,7 @@ def chain_state_in_slices(checkpoint: Checkpoint, states: bytes) -> Slices[Chain
         if len(state) != summary.state_bytes or crc != summary.state_crc:
             raise Corrupt(
                 f"state in a checkpoint fails its checksum: epoch={checkpoint.epoch} "
-                f"seq={checkpoint.seq} topic={key.topic_id.hex()} partition={key.partition}"
+                f"seq={checkpoint.seq} {key.topic_partition}"
             )
         chain.epoch_ranges[key] = EpochRange(
             start=summary.start,

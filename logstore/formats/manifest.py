@@ -321,7 +321,6 @@ def _check_rows(head: ManifestHead, inline: Sequence[StagedRange]) -> None:
     for found in inline:
         missing = head.rows.get(found.partition, 0) - found.row_count
         if missing < 0 or (missing and not head.objects):
-            where = f"topic={found.partition.topic_id.hex()} partition={found.partition.partition}"
-            raise Corrupt(f"manifest miscounts its rows: {where} {missing=}")
+            raise Corrupt(f"manifest miscounts its rows: {found.partition} {missing=}")
     if not head.objects and len(inline) != len(head.rows):
         raise Corrupt(f"rows that lie nowhere: partitions={len(head.rows)} found={len(inline)}")

@@ -3,19 +3,24 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from logstore.formats.chain_state import EpochKey
+from logstore.formats.offset_range import OffsetRange
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentRange:
-    """Offsets [start, end) of one epoch range, in segments [first seq, last seq] of one chain."""
+    """Offsets of one epoch range, in segments [first seq, last seq] of one chain."""
 
-    topic_id: bytes
-    partition: int
+    offsets: OffsetRange
     leader_epoch: int
     chain: int
     first_seq: int
     last_seq: int
-    start: int
-    end: int
+
+    @property
+    def key(self) -> EpochKey:
+        """The epoch range."""
+        return EpochKey(*self.offsets.partition, self.leader_epoch)
 
 
 class SplitPoint(NamedTuple):

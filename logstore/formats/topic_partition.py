@@ -8,3 +8,6 @@ class TopicPartition(NamedTuple):
 
     topic_id: bytes
     partition: int
+
+    def __str__(self) -> str:
+        return f"topic={self.topic_id.hex()} partition={self.partition}"

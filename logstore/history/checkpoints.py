@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import Corrupt
-from logstore.history import names
-from logstore.history.columns import PARTITION_COLUMN
-from logstore.history.entries import decode_add
-from logstore.history.snapshot import OFFSET_MAX, DataFile, FileList
+from logstore.history.forms import names
+from logstore.history.forms.columns import PARTITION_COLUMN
+from logstore.history.forms.entries import decode_add
+from logstore.history.forms.snapshot import OFFSET_MAX, DataFile, FileList
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,13 +15,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from logstore.errors import Corrupt, LogstoreError, NotFound
-from logstore.history import names
-from logstore.history.columns import delta_schema
-from logstore.history.durations import DELETED_FILES, kept_ms
-from logstore.history.entries import CHECKPOINT_INTERVAL, encode_commit, encode_creation
-from logstore.history.features import check_writable
-from logstore.history.log_upkeep import LogUpkeep
-from logstore.history.snapshot import (
+from logstore.history.forms import names
+from logstore.history.forms.columns import delta_schema
+from logstore.history.forms.durations import DELETED_FILES, kept_ms
+from logstore.history.forms.entries import CHECKPOINT_INTERVAL, encode_commit, encode_creation
+from logstore.history.forms.features import check_writable
+from logstore.history.forms.snapshot import (
     CommitFacts,
     Snapshot,
     TableCommit,
@@ -29,6 +28,7 @@ from logstore.history.snapshot import (
     advanced,
     check_commit,
 )
+from logstore.history.log_upkeep import LogUpkeep
 from logstore.history.table_log import TableLog, shown
 from logstore.ports.clock import Clock, SystemClock
 from logstore.ports.objects import BlockingObjectStore

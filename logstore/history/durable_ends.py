@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.delta import Tables
-from logstore.history.names import table_key
-from logstore.history.snapshot import CommitFacts, Snapshot
+from logstore.history.forms.names import table_key
+from logstore.history.forms.snapshot import CommitFacts, Snapshot
 
 _TURNS_BACK = frozenset({"RESTORE", "REPLACE TABLE", "CREATE OR REPLACE TABLE", "CLONE"})
 """Operations of an owner that remove moved rows while the ends stay."""

@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from logstore.errors import AlreadyExists, Corrupt, NotFound, Unavailable
-from logstore.history import names
-from logstore.history.actions import Reconciled
-from logstore.history.checkpoint_write import encode_checkpoint
 from logstore.history.checkpoints import decode_hint
-from logstore.history.durations import LOG_ENTRIES, kept_ms
+from logstore.history.forms import names
+from logstore.history.forms.actions import Reconciled
+from logstore.history.forms.checkpoint_write import encode_checkpoint
+from logstore.history.forms.durations import LOG_ENTRIES, kept_ms
 from logstore.history.table_log import TableLog, whole_checkpoints
 from logstore.ports.objects import ObjectInfo
 from logstore.protocol.rules.disposal import LogObject, first_entry_kept

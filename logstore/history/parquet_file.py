@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import Corrupt
-from logstore.history.snapshot import DataFile
+from logstore.history.forms.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import Corrupt, Invalid
-from logstore.history import names
 from logstore.history.batches import BATCH_BYTES_MAX, BATCH_COLUMNS, batches_of
-from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.forms import names
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.parquet_file import RowGroup, TableFile
-from logstore.history.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
 from logstore.records.arrow import arrow_schema
 from logstore.records.batch import read_header

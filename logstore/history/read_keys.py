@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt
-from logstore.history import names
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.parquet_file import TableFile
 from logstore.history.read import read_rows
-from logstore.history.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
 from logstore.runners.retrying import RetryingStore
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from logstore.errors import Corrupt, NotFound
-from logstore.history import names
 from logstore.history.checkpoints import decode_checkpoint, decode_hint
-from logstore.history.entries import CHECKPOINT_INTERVAL, LogEntry, decode_entry
-from logstore.history.features import TableRules, check_readable
-from logstore.history.snapshot import (
+from logstore.history.forms import names
+from logstore.history.forms.entries import CHECKPOINT_INTERVAL, LogEntry, decode_entry
+from logstore.history.forms.features import TableRules, check_readable
+from logstore.history.forms.snapshot import (
     CommitFacts,
     DataFile,
     Snapshot,

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from logstore.errors import AlreadyExists, Invalid
-from logstore.history import names
-from logstore.history.columns import STATISTICS_COLUMNS, file_schema
-from logstore.history.snapshot import DataFile
+from logstore.history.forms import names
+from logstore.history.forms.columns import STATISTICS_COLUMNS, file_schema
+from logstore.history.forms.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
 from logstore.runners.retrying import RetryingStore
 

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NotRequired, TypedDict
 
 from logstore.errors import Refused
+from logstore.masked import note_secrets
 from logstore.ports.clock import SystemClock
 
 ASK_AGAIN = timedelta(seconds=15)
@@ -48,6 +49,7 @@ class AwsCredentials:
         now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
         expires_at = now + _CLIENT_MARGIN + ASK_AGAIN
         if self._profile is None and (keys := _keys_of_environment()) is not None:
+            note_secrets(keys["secret_access_key"], keys["token"])
             return Credential(**keys, expires_at=expires_at)
         with self._lock:
             if self._found is None:
@@ -55,6 +57,7 @@ class AwsCredentials:
             if self._found is None:
                 raise LookupError("none found")
             frozen = self._found.get_frozen_credentials()
+        note_secrets(frozen.secret_key, frozen.token)
         return Credential(
             access_key_id=frozen.access_key,
             secret_access_key=frozen.secret_key,

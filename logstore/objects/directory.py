@@ -194,7 +194,7 @@ class DirectoryStore:
     def _open_temporary(self) -> tuple[Path, int]:
         folder = self._root / _TEMPORARY
         with suppress(FileExistsError):
-            folder.mkdir()
+            folder.mkdir(files.FOLDER_MODE)
         while True:  # ends: the numbers go up, and what a dead process left is finite
             path = folder / f"{os.getpid()}-{next(self._temporary_numbers)}"
             with suppress(FileExistsError):
@@ -300,7 +300,7 @@ def _make_durably(root: Path) -> None:
 
 def _make_one_durably(folder: Path) -> None:
     try:
-        folder.mkdir()
+        folder.mkdir(files.FOLDER_MODE)
     except FileExistsError:
         if not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", str(folder)) from None

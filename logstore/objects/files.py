@@ -17,7 +17,8 @@ from pathlib import Path
 from logstore.errors import OutcomeUnknown
 from logstore.ports.objects import Buffer
 
-FILE_MODE = 0o444  # objects never change
+FILE_MODE = 0o440  # objects never change, and are for users of the log's group alone
+FOLDER_MODE = 0o750
 
 # From here on, writing past the page cache costs less CPU than writing into it; measured in
 # docs/decisions/0001-directory-store-durability.md.
@@ -145,6 +146,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folders(folder: Path) -> None:
+    """Make `folder`, and what is missing above it: `Path.mkdir` opens those to all users."""
+    if not folder.is_dir():
+        if folder.parent != folder:
+            make_folders(folder.parent)
+        folder.mkdir(FOLDER_MODE, exist_ok=True)
 
 
 def free_space(folder: Path) -> str:

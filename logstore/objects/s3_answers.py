@@ -34,6 +34,7 @@ from logstore.errors import (
     Retryable,
     Throttled,
 )
+from logstore.masked import masked
 from logstore.objects.s3_options import S3Location
 
 Doing = Literal["create", "get", "delete", "list"]
@@ -167,7 +168,7 @@ _PLACE = re.compile(r" for path \S+| performing \S+ \S+ in \S+")
 
 def answer_of(text: str) -> Answer:
     """Reads the text of an error of obstore 0.12, whose exceptions have neither status nor code."""
-    said, _, source = text.partition("\n\nDebug source:")
+    said, _, source = masked(text).partition("\n\nDebug source:")
     status, code, message = (pattern.search(said) for pattern in (_STATUS, _CODE, _MESSAGE))
     if _NOT_SIGNED in said:
         return Answer(None, NO_CREDENTIALS, said.rpartition(_NOT_SIGNED)[2][:MESSAGE_MAX], False)

@@ -13,6 +13,9 @@
                              plain http, where nothing else protects it on its way, false over https
     storage.timeout.ms       how long one attempt may take, answer included (20000). Shorter finds a
                              hanging request sooner and repeats slow ones in vain
+    storage.dynamodb.endpoint   URL of a DynamoDB server that is not AWS, believed if cluster.json
+                             names the same (`stores.trust`); else AWS_ENDPOINT_URL_DYNAMODB,
+                             AWS_ENDPOINT_URL
 
 Keys and tokens are never settings: `objects.credentials` finds them.
 """
@@ -37,6 +40,7 @@ _NAMES = (
     "storage.path.style",
     "storage.signed.payload",
     "storage.timeout.ms",
+    "storage.dynamodb.endpoint",
 )
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _DIRECTORY_BUCKET = "--x-s3"
@@ -92,10 +96,13 @@ class S3Options:
     path_style: bool | None = None
     signed_payload: bool | None = None
     timeout_ms: int = TIMEOUT_MS
+    dynamodb_endpoint: str | None = None
 
     def __post_init__(self) -> None:
         if self.endpoint is not None:
-            _check_endpoint(self.endpoint)
+            _check_endpoint("storage.endpoint", self.endpoint)
+        if self.dynamodb_endpoint is not None:
+            _check_endpoint("storage.dynamodb.endpoint", self.dynamodb_endpoint)
         least, most = TIMEOUT_MS_RANGE
         if not least <= self.timeout_ms <= most:
             raise Invalid(
@@ -124,6 +131,9 @@ class S3Options:
             path_style=_boolean("storage.path.style", first("storage.path.style")),
             signed_payload=_boolean("storage.signed.payload", first("storage.signed.payload")),
             timeout_ms=_milliseconds(first("storage.timeout.ms")),
+            dynamodb_endpoint=first(
+                "storage.dynamodb.endpoint", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"
+            ),
         )
 
     @property
@@ -147,23 +157,19 @@ class S3Options:
         return f"{scheme}://{bucket}.{host}"
 
 
-def _check_endpoint(endpoint: str) -> None:
+def _check_endpoint(name: str, endpoint: str) -> None:
+    """Raises `Invalid`, whose text has no part of what may be a password."""
+    if "@" in endpoint:
+        raise Invalid(
+            f"{name} holds credentials; write it without them, and give them by the AWS environment"
+        )
     try:
         parts = urlsplit(endpoint)
         parts.port  # noqa: B018 - raises for what is no port
     except ValueError as error:
-        raise Invalid(
-            f"storage.endpoint is not a URL: {error}; write https://HOST[:PORT]"
-        ) from None
-    if "@" in parts.netloc:
-        raise Invalid(
-            "storage.endpoint holds credentials; write it without them, and give them by the AWS "
-            "environment"
-        )
+        raise Invalid(f"{name} is not a URL: {error}; write https://HOST[:PORT]") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise Invalid(
-            f"storage.endpoint is not the URL of a server: {endpoint}; write https://HOST[:PORT]"
-        )
+        raise Invalid(f"{name} is not the URL of a server: {endpoint}; write https://HOST[:PORT]")
 
 
 def _boolean(name: str, value: str | None) -> bool | None:

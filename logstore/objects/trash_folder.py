@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from logstore.objects.files import FOLDER_MODE, make_folders
 from logstore.objects.keys import is_key
 from logstore.ports.clock import Clock
 from logstore.ports.trash import KEPT_HOURS, DeletedObject
@@ -92,7 +93,8 @@ class TrashFolder:
         """Makes the folder of an hour. The first process that does so purges old ones."""
         folder = self._root / TRASH / _folder_of(hour)
         try:
-            folder.mkdir(parents=True)
+            make_folders(folder.parent)
+            folder.mkdir(FOLDER_MODE)
         except FileExistsError:
             self._hour = hour
             return
@@ -131,7 +133,7 @@ def _folder_of(hour: int) -> str:
 
 def _link(path: Path, target: Path) -> bool:
     """False: `target` is taken. Raises `FileNotFoundError` if `path` is gone."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(target.parent)
     try:
         os.link(path, target)
     except FileExistsError:

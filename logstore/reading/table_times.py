@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
+from logstore.formats.offset_range import OffsetRange
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.read import read_rows
-from logstore.history.snapshot import DataFile
 from logstore.ports.objects import BlockingObjectStore
 
 if TYPE_CHECKING:
@@ -26,22 +27,6 @@ ANY_TIME = 2**63 - 1
 """The maximum time of a file without statistics."""
 
 
-class SearchRange(Protocol):
-    """Offsets [start, end) of one partition."""
-
-    @property
-    def topic_id(self) -> bytes: ...
-
-    @property
-    def partition(self) -> int: ...
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-
 class TimedRecord(NamedTuple):
     offset: int
     timestamp: int
@@ -49,7 +34,7 @@ class TimedRecord(NamedTuple):
 
 
 def first_at_or_after(
-    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile], timestamp: int
+    store: BlockingObjectStore, wanted: OffsetRange, files: Sequence[DataFile], timestamp: int
 ) -> TimedRecord | None:
     """The first record of `files`, which come by smallest offset, at or after `timestamp` (ms).
 
@@ -60,7 +45,7 @@ def first_at_or_after(
 
 
 def first_offset_at_or_after(
-    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile], timestamp: int
+    store: BlockingObjectStore, wanted: OffsetRange, files: Sequence[DataFile], timestamp: int
 ) -> int | None:
     """As `first_at_or_after`, without the GET for its leader epoch."""
     best = _first_at_or_after(store, wanted, files, timestamp)
@@ -68,7 +53,7 @@ def first_offset_at_or_after(
 
 
 def _first_at_or_after(
-    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile], timestamp: int
+    store: BlockingObjectStore, wanted: OffsetRange, files: Sequence[DataFile], timestamp: int
 ) -> _FoundRow | None:
     import pyarrow.compute as pc
 
@@ -89,7 +74,7 @@ def _first_at_or_after(
 
 
 def latest(
-    store: BlockingObjectStore, wanted: SearchRange, files: Sequence[DataFile]
+    store: BlockingObjectStore, wanted: OffsetRange, files: Sequence[DataFile]
 ) -> TimedRecord | None:
     """The record of `files` with the largest timestamp, the first of several."""
     import pyarrow.compute as pc
@@ -116,10 +101,11 @@ class _FoundRow(NamedTuple):
 
 
 def _rows(
-    store: BlockingObjectStore, wanted: SearchRange, file: DataFile, end: int
+    store: BlockingObjectStore, wanted: OffsetRange, file: DataFile, end: int
 ) -> Iterator[pa.RecordBatch]:
+    topic_id, partition = wanted.partition
     start, end = max(wanted.start, file.min_offset), min(end, file.max_offset + 1)
-    return read_rows(store, wanted.topic_id, [file], wanted.partition, start, end, COLUMNS)
+    return read_rows(store, topic_id, [file], partition, start, end, COLUMNS)
 
 
 def _found(file: DataFile, rows: pa.RecordBatch, number: int) -> _FoundRow:
@@ -127,9 +113,10 @@ def _found(file: DataFile, rows: pa.RecordBatch, number: int) -> _FoundRow:
     return _FoundRow(file, offset, timestamp)
 
 
-def _with_epoch(store: BlockingObjectStore, wanted: SearchRange, row: _FoundRow) -> TimedRecord:
+def _with_epoch(store: BlockingObjectStore, wanted: OffsetRange, row: _FoundRow) -> TimedRecord:
     file, offset, timestamp = row
-    rows = read_rows(store, wanted.topic_id, [file], wanted.partition, offset, offset + 1, [EPOCH])
+    topic_id, partition = wanted.partition
+    rows = read_rows(store, topic_id, [file], partition, offset, offset + 1, [EPOCH])
     epochs = [some.column(EPOCH)[0].as_py() for some in rows]
     epoch = epochs[0] if epochs and epochs[0] is not None else NO_EPOCH
     return TimedRecord(offset, timestamp, epoch)

@@ -29,6 +29,7 @@ from logstore.registry.verdicts import after_put, after_update, check_delete
 Mode = Literal["create", "write", "read"]
 
 SCHEMA_VERSION = 1
+FILE_MODE = 0o600
 APPLICATION_ID = 0x6C6F6773  # "logs", in the header of the file
 
 _BUSY_TIMEOUT_S = 5.0
@@ -52,6 +53,8 @@ class SqliteFile:
     def __init__(self, path: Path, mode: Mode) -> None:
         self._path = path.absolute()
         self._turn = WriteTurn(self._path)
+        if mode == "create":
+            _make_private(self._path)
         with self._translated("open"):
             self._connection = sqlite3.connect(
                 f"{self._path.as_uri()}?mode={_URI_MODES[mode]}",
@@ -177,6 +180,15 @@ class SqliteFile:
             yield
         except sqlite3.Error as error:
             raise _meaning(error, doing, self._path) from error
+
+
+def _make_private(path: Path) -> None:
+    """Make the file for its user alone; SQLite gives the ones beside it the same mode.
+
+    One that is there stays as it is, and is not opened: closing it would release SQLite's locks.
+    """
+    with suppress(OSError):  # there already, or SQLite says why it cannot be
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
 
 
 def _meaning(error: sqlite3.Error, doing: str, path: Path) -> LogstoreError:

@@ -50,7 +50,7 @@ class WriteTurn:
     def taken(self) -> Iterator[None]:
         # Opened each time: a child forked from this process must not keep the lock alive.
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise Refused(f"cannot open path={self._path} error={error.strerror}") from error
         try:

@@ -41,8 +41,8 @@ from logstore.formats.segment import SegmentKind
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_record import TopicRecord, deletion_in
 from logstore.formats.topic_row import TOPIC, TopicRow
-from logstore.history.names import log_prefix
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.names import log_prefix
+from logstore.history.forms.snapshot import Snapshot
 from logstore.ports.registry import Comparison, Row, RowAbsent
 from logstore.protocol.access.acls import newest_acls
 from logstore.protocol.chain.identity import read_identity
@@ -62,7 +62,7 @@ from logstore.protocol.steps import (
     Wait,
 )
 from logstore.protocol.topics.life import put_record
-from logstore.restore.evidence import (
+from logstore.restore.decisions.evidence import (
     Evidence,
     Listed,
     ReadChain,
@@ -77,16 +77,22 @@ from logstore.restore.evidence import (
     read_records,
     tables_missing,
 )
-from logstore.restore.listing import RetryingKeys
-from logstore.restore.missing import (
+from logstore.restore.decisions.missing import (
     MissingChains,
     MissingObjects,
     prefixes_of,
     prefixes_of_chain,
 )
-from logstore.restore.plan import LeftOut, RegistryRows, check_end, check_known_chains, plan_rows
+from logstore.restore.decisions.plan import (
+    LeftOut,
+    RegistryRows,
+    check_end,
+    check_known_chains,
+    plan_rows,
+)
+from logstore.restore.decisions.topics import RESTORED, Records
+from logstore.restore.listing import RetryingKeys
 from logstore.restore.taking_back import TrashQueries
-from logstore.restore.topics import RESTORED, Records
 from logstore.runners.step_runner import StepRunner
 from logstore.version import VERSION
 

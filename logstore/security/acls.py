@@ -15,6 +15,8 @@ EVERY_USER = "User:*"
 
 
 class Operation(IntEnum):
+    __hash__ = int.__hash__  # an Enum's own is Python, and decisions are kept by these
+
     ALL = 2
     READ = 3
     WRITE = 4
@@ -32,6 +34,8 @@ class Operation(IntEnum):
 
 
 class ResourceKind(IntEnum):
+    __hash__ = int.__hash__
+
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
@@ -39,15 +43,17 @@ class ResourceKind(IntEnum):
     DELEGATION_TOKEN = 6
     USER = 7
 
-    __hash__ = int.__hash__  # an Enum's own is Python, and decisions are kept by these
-
 
 class PatternKind(IntEnum):
+    __hash__ = int.__hash__
+
     LITERAL = 3
     PREFIXED = 4
 
 
 class Permission(IntEnum):
+    __hash__ = int.__hash__
+
     DENY = 2
     ALLOW = 3
 

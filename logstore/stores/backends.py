@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Invalid, LogstoreError, Refused
 from logstore.objects.directory import DirectoryStore
+from logstore.objects.files import make_folders
 from logstore.objects.s3_options import S3Location, S3Options
 from logstore.objects.threaded import ThreadedStore
 from logstore.ports.clock import Clock
 from logstore.ports.objects import BlockingObjectStore, ObjectStore
 from logstore.ports.trash import Trash
-from logstore.registry.dynamodb.url import is_table_url, parse_table_url
+from logstore.registry.dynamodb_json.url import is_table_url, parse_table_url
 from logstore.registry.sqlite import SqliteRows
 from logstore.registry.sqlite_file import Mode
 from logstore.stores.location import DirectoryLocation, ForeignLocation, Location
+from logstore.stores.trust import check_endpoint, check_file, check_path
 
 if TYPE_CHECKING:
     from logstore.objects.s3_versions import S3Versions
@@ -49,7 +51,7 @@ class Backends:
         """Of a directory alone: buckets are created by their administrators."""
         if isinstance(self.location, DirectoryLocation):
             try:
-                self.location.directory.mkdir(parents=True, exist_ok=True)
+                make_folders(self.location.directory)
             except OSError as error:
                 raise Refused(f"cannot make the log's directory: {error}; check --url") from error
 
@@ -108,15 +110,29 @@ class Backends:
             from logstore.objects.s3 import S3Store
         return S3Store(self.location, self._options, clock)
 
-    def rows(self, registry: str, mode: Mode) -> "SqliteRows | DynamoRows":
-        """The rows of the registry that cluster.json names. Nothing is opened yet."""
+    def rows(
+        self, registry: str, mode: Mode, *, given: str | None = None
+    ) -> "SqliteRows | DynamoRows":
+        """Returns the rows of the registry that cluster.json names. Nothing is opened yet.
+
+        `given` is the registry's URL where the caller gave one. Raises `Invalid`, and `Refused` for
+        a place that cluster.json alone names (`stores.trust`).
+        """
         self.check_registry(registry)
         if is_table_url(registry):
+            self._check_trust(registry, given)
             with _extra_installed():
                 from logstore.registry.dynamodb.rows import DynamoRows
             return DynamoRows(self._table(registry))
         assert isinstance(self.location, DirectoryLocation)
-        return SqliteRows(self.location.directory / registry.removeprefix(_SQLITE), mode)
+        path = registry.removeprefix(_SQLITE)
+        check_file(self.location.directory, path)
+        return SqliteRows(self.location.directory / path, mode)
+
+    def _check_trust(self, registry: str, given: str | None) -> None:
+        by_caller = parse_table_url(given).endpoint if given and is_table_url(given) else None
+        own = (by_caller, self._options.dynamodb_endpoint)
+        check_endpoint(parse_table_url(registry).endpoint, own)
 
     def is_lost(self, registry: str) -> bool:
         """Whether the registry is a file, and is gone."""
@@ -140,14 +156,22 @@ class Backends:
                 f"a registry in a file cannot serve a log in a bucket: url={self.location.url} "
                 f"registry={registry}; give --registry dynamodb://TABLE"
             )
+        else:
+            check_path(registry.removeprefix(_SQLITE))
 
     def ensure_table(
-        self, registry: str, rng: random.Random, sleep_s: Callable[[float], None]
+        self,
+        registry: str,
+        rng: random.Random,
+        sleep_s: Callable[[float], None],
+        *,
+        given: str | None = None,
     ) -> tuple[str, bool]:
-        """Leaves the table of a dynamodb:// URL ready for use.
+        """Leaves the table of a dynamodb:// URL ready for use; `given` as for `rows`.
 
         Returns the URL with its region, for readers elsewhere, and whether it made the table.
         """
+        self._check_trust(registry, given)
         client = self._table(registry)
         with _extra_installed():
             from logstore.registry.dynamodb.table import ensure_table

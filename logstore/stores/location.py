@@ -3,7 +3,7 @@
     DIR, file:///DIR          a directory
     s3://BUCKET[/PREFIX]      a bucket, s3a:// alike
 
-Pure.
+`stores.backends` opens what lies there.
 """
 
 from dataclasses import dataclass

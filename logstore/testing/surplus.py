@@ -1,4 +1,4 @@
-"""Was there too much of a partition when retention.bytes raised its log start? Pure.
+"""Was there too much of a partition when retention.bytes raised its log start?
 
 Retention may drop the oldest records while at least `retention.bytes` remain. It counts bytes of
 batches in the log and of files in the table, each record once. The sum is known from above: every

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from logstore.errors import Refused
+from logstore.objects.files import make_folders
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -24,8 +25,8 @@ class HostLock:
 
     def __init__(self, path: Path) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            make_folders(path.parent)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
             raise Refused(f"cannot open the lock file: {error}; check --state-dir") from error
         try:

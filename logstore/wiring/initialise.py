@@ -24,7 +24,7 @@ from logstore.ports.registry import BlockingRowStore, Row, RowStore
 from logstore.probe import Report, probe
 from logstore.probe.objects import PROBE
 from logstore.protocol.chain.identity import Identity, ensure_identity
-from logstore.registry.dynamodb.url import is_table_url, parse_table_url, same_place
+from logstore.registry.dynamodb_json.url import is_table_url, parse_table_url, same_place
 from logstore.registry.reads import RetryingReads
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner
@@ -89,7 +89,7 @@ def initialise(
     try:
         known = identity_in(store)
         wanted, created_table = _ensure_registry(backends, registry, known, around)
-        rows = backends.rows(wanted, "create")
+        rows = backends.rows(wanted, "create", given=registry)
         try:
             _check_whose(rows.blocking(), store, known, wanted, around)
             report = _probe(backends, store, rows.blocking(), around)
@@ -164,7 +164,7 @@ def _ensure_registry(
     wanted = known.registry if known is not None else given or EMBEDDED_REGISTRY
     if not is_table_url(wanted):
         return wanted, False
-    whole, created = backends.ensure_table(wanted, around.rng, around.sleep_s)
+    whole, created = backends.ensure_table(wanted, around.rng, around.sleep_s, given=given)
     return (whole if known is None else wanted), created
 
 

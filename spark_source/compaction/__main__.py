@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from logstore.cli.command import FAILED, INTERRUPTED, positive_number
-from logstore.cli.compact_arguments import add_arguments
-from logstore.cli.compact_runs import carry_out
+from logstore.cli.log.compact_arguments import add_arguments
+from logstore.cli.log.compact_runs import carry_out
 from logstore.cli.main import Parser
 from logstore.cli.storage_arguments import storage_of
 from logstore.errors import LogstoreError

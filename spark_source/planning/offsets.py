@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.planning.extents import Extent, Extents, OffsetRange, TopicExtent
+from logstore.formats.offset_range import OffsetRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.reading.planning.extents import Extent, Extents, TopicExtent, TopicRange
 from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice
 
 VERSION = 1
@@ -308,7 +310,7 @@ def farther(first: Position, second: Position) -> Position:
     }
 
 
-def ranges_between(start: Position, end: Position) -> list[OffsetRange]:
+def ranges_between(start: Position, end: Position) -> list[TopicRange]:
     """Ranges between two positions; none for a partition whose start is not below its end."""
     ranges = []
     for name, topic in sorted(end.items()):
@@ -317,5 +319,6 @@ def ranges_between(start: Position, end: Position) -> list[OffsetRange]:
         for number, until in sorted(topic.next.items()):
             since = read.get(number, 0)
             if since < until:
-                ranges.append(OffsetRange(name, topic.topic_id, number, since, until))
+                partition = TopicPartition(topic.topic_id, number)
+                ranges.append(TopicRange(name, OffsetRange(partition, since, until)))
     return ranges

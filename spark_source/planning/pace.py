@@ -27,7 +27,7 @@ class TriggerPace:
 
 def backlog(start: Position, end: Position) -> int:
     """Offsets from `start` to `end`, over all partitions."""
-    return sum(one.end - one.start for one in ranges_between(start, end))
+    return sum(one.offsets.end - one.offsets.start for one in ranges_between(start, end))
 
 
 def limit_offsets(start: Position, end: Position, offsets_max: int) -> Position:
@@ -42,8 +42,8 @@ def limit_offsets(start: Position, end: Position, offsets_max: int) -> Position:
 def scale(start: Position, end: Position, part: int, whole: int) -> Position:
     """The position `part` / `whole` of the way from `start` to `end`, one offset each at least."""
     reached = {
-        (one.topic, one.partition): one.start + max(1, (one.end - one.start) * part // whole)
-        for one in ranges_between(start, end)
+        (topic, partition.partition): first + max(1, (beyond - first) * part // whole)
+        for topic, (partition, first, beyond) in ranges_between(start, end)
     }
     return {
         name: TopicPosition(

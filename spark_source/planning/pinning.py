@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from logstore.errors import Corrupt, Invalid, Retryable
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.reading.planning.extents import Extents, TopicExtent
 
 

@@ -1,7 +1,7 @@
 """Columns of the source: those of Spark's Kafka source, or the ones a given schema asks for. Pure.
 
-Beside these a schema may ask for what a topic's table has (`logstore.history.columns`), so that
-rows from the log and rows from the table can stand in one relation.
+Beside these a schema may ask for what a topic's table has (`logstore.history.forms.columns`), so
+that rows from the log and rows from the table can stand in one relation.
 
 Spark never passes a Python source the columns that a query uses. A query that needs few names them:
 `spark.read.schema("offset bigint").format("logstore")` reads nothing else.

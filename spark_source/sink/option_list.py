@@ -1,4 +1,4 @@
-"""Every option of the sink, and its meaning. Pure.
+"""Every option of the sink, and its meaning.
 
 `options.py` takes these names and no others; `docs/spark-options.md` is made of this list.
 """

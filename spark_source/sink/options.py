@@ -1,4 +1,4 @@
-"""Options of the sink: read, checked, and refused with what to write instead. Pure.
+"""Options of the sink: read, checked, and refused with what to write instead.
 
 Names and meanings are those of Spark's Kafka sink wherever it has the option; `option_list.py` has
 all of them.

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchmarks.largest_requests import FRAME_BYTES_MAX, Largest, largest, of_size, paths
-from broker.answers.budgets import ITEMS_MAX
+from broker.answers.decisions.budgets import ITEMS_MAX
 from broker.handlers.served_requests import HANDLERS
 from logstore.wire.framing.apis import decode_request_header
 

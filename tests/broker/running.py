@@ -10,7 +10,6 @@ import asyncio
 import os
 import random
 import threading
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -30,12 +29,10 @@ from logstore.config.broker import BrokerSettings
 from logstore.config.listener_security import PROTOCOL_MAP, protocol_of
 from logstore.epoch.log import BrokerInfo, FlushSettings, Log, LogSettings, Topic
 from logstore.epoch.table_queries import ThreadedTableQueries
-from logstore.errors import NoRoom
 from logstore.formats.broker_row import Address
-from logstore.objects.memory import MemoryObjects, MemoryStore
+from logstore.objects.memory import MemoryObjects
 from logstore.objects.metered import StoreCounts
 from logstore.ports.clock import SystemClock
-from logstore.ports.objects import Buffer
 from logstore.ports.registry import Condition, Row
 from logstore.protocol.chain.identity import ensure_identity
 from logstore.records.encode import encode_batch
@@ -61,6 +58,7 @@ from logstore.wire.messages.produce import (
     TopicProduceData,
 )
 from logstore.wiring.open import OpenLog, open_tables
+from tests.logstore.held_store import HeldStore
 from tools import full_wire
 
 T = TypeVar("T")
@@ -72,37 +70,6 @@ API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
 SECRET = bytes(range(32))
 """Of the cluster."""
 NOW_MS = SystemClock().now_ms()
-
-
-class HeldStore(MemoryStore):
-    """A store whose creates wait while it is held. It counts ranged reads, and may damage them."""
-
-    def __init__(self, objects: MemoryObjects) -> None:
-        super().__init__(objects)
-        self.reads: Counter[str] = Counter()
-        self.damage: dict[str, Iterator[Callable[[bytes], bytes]]] = {}
-        """By key, how its next ranged reads come; behind the last one, as they are."""
-        self.is_full = False
-        """Whether creates find no room."""
-        self._let_go = asyncio.Event()
-        self._let_go.set()
-
-    async def create(self, key: str, parts: Sequence[Buffer]) -> None:
-        await self._let_go.wait()
-        if self.is_full:
-            raise NoRoom("no room to create: free some space")
-        await super().create(key, parts)
-
-    async def get_range(self, key: str, start: int, length: int) -> bytes:
-        self.reads[key] += 1
-        data = await super().get_range(key, start, length)
-        return next(self.damage.get(key, iter(())), bytes)(data)
-
-    def hold(self) -> None:
-        self._let_go.clear()
-
-    def let_go(self) -> None:
-        self._let_go.set()
 
 
 class Chosen:
@@ -345,9 +312,7 @@ class Running:
             "127.0.0.1", self.listener.port, DEADLINE_S, security=security
         )
 
-    def log_in(
-        self, client: full_wire.Connection, principal: str, *, groups: tuple[str, ...] = ()
-    ) -> None:
+    def log_in(self, client: Connection, principal: str, *, groups: tuple[str, ...] = ()) -> None:
         """Let requests of this connection be those of `principal`."""
         host, port = client._peer.getsockname()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.delta import Tables
-from logstore.history.snapshot import TableCommit
+from logstore.history.forms.snapshot import TableCommit
 from logstore.history.write import TableWriter
 from logstore.protocol.deletion.trimming import Trimmer, sealed
 from tests.broker.running import Running, Shared, batch_of, fetch, produce

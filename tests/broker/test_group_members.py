@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from broker.answers.budgets import PROTOCOLS_MAX
+from broker.answers.decisions.budgets import PROTOCOLS_MAX
 from broker.groups.decisions.group import Member
 from logstore.errors import OutcomeUnknown
 from logstore.wire.errors import ErrorCode

@@ -11,8 +11,8 @@ import pytest
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.history.delta import Tables
-from logstore.history.names import entry_key, table_key
-from logstore.history.snapshot import TableCommit
+from logstore.history.forms.names import entry_key, table_key
+from logstore.history.forms.snapshot import TableCommit
 from logstore.history.write import TableWriter
 from logstore.protocol.deletion.trimming import Trimmer, sealed
 from logstore.records.batch import BatchHeader, Codec, split_batches

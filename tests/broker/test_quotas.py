@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from broker.network.decisions.quota_rules import QuotaKind
 from broker.network.mutes import DELAYED_MAX
-from broker.network.quota_rules import QuotaKind
 from logstore.errors import OutcomeUnknown
 from logstore.wire.errors import ErrorCode
 from logstore.wire.framing.apis import encode_request_frame

@@ -6,7 +6,7 @@ from broker.handlers.list_offsets import READS_MAX, find_by_time, find_latest
 from logstore.epoch.leader import Leader
 from logstore.errors import Retryable
 from logstore.reading.brokers.read import FoundRecord
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.written import WrittenLog
 
 
@@ -34,29 +34,20 @@ async def a_leader(written: WrittenLog, log_start: int) -> Leader:
     return leader
 
 
-def test_an_index_that_stays_below_log_start_is_asked_a_few_times() -> None:
-    async def scenario() -> None:
-        leader, index = await a_leader(WrittenLog(), 5), Index(3)
-        with pytest.raises(Retryable, match=r"below log start: .* log_start=5"):
-            await find_by_time(index, leader, EPOCH_MS, 9)
-        assert index.asked == READS_MAX
-
-    run(scenario())
+async def test_an_index_that_stays_below_log_start_is_asked_a_few_times() -> None:
+    leader, index = await a_leader(WrittenLog(), 5), Index(3)
+    with pytest.raises(Retryable, match=r"below log start: .* log_start=5"):
+        await find_by_time(index, leader, EPOCH_MS, 9)
+    assert index.asked == READS_MAX
 
 
-def test_a_log_start_that_goes_up_during_a_look_is_looked_above() -> None:
-    async def scenario() -> None:
-        leader, index = await a_leader(WrittenLog(), 5), Index(3, 4, 6)
-        found = await find_by_time(index, leader, EPOCH_MS, 9)
-        assert found is not None and (found.offset, index.asked) == (6, 3)
-
-    run(scenario())
+async def test_a_log_start_that_goes_up_during_a_look_is_looked_above() -> None:
+    leader, index = await a_leader(WrittenLog(), 5), Index(3, 4, 6)
+    found = await find_by_time(index, leader, EPOCH_MS, 9)
+    assert found is not None and (found.offset, index.asked) == (6, 3)
 
 
-def test_a_log_start_that_goes_up_hides_no_other_record_with_the_largest_timestamp() -> None:
-    async def scenario() -> None:
-        leader, index = await a_leader(WrittenLog(), 5), Index(3, 6)
-        found = await find_latest(index, leader, 9)
-        assert found is not None and (found.offset, index.asked) == (6, 2)
-
-    run(scenario())
+async def test_a_log_start_that_goes_up_hides_no_other_record_with_the_largest_timestamp() -> None:
+    leader, index = await a_leader(WrittenLog(), 5), Index(3, 6)
+    found = await find_latest(index, leader, 9)
+    assert found is not None and (found.offset, index.asked) == (6, 2)

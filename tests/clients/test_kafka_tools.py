@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.answers.feature_updates import FORMAT_LEVEL
+from broker.answers.decisions.feature_updates import FORMAT_LEVEL
 from logstore.formats.levels import NEWEST_LEVEL, OLDEST_LEVEL
 from tests.clients.java_users import run_tool, why_no_tools
 from tests.scenarios.harness.fleet import directory_place, fleet

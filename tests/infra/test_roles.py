@@ -21,7 +21,7 @@ from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.table import ensure_table
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from logstore.wiring.initialise import InitPorts, initialise
 from tests.logstore.compaction.world import TIME_MS
 from tests.servers.buckets import new_location

@@ -13,7 +13,7 @@ from logstore.testing.blocking_ports import BlockingRows
 from logstore.testing.process_loop import Process, run_blocking
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
 from tests.internals.recording import Transcript
-from tests.internals.waiting import until
+from tests.logstore.waits import until
 from tests.logstore.written import WrittenLog
 from tests.simulation.tiers.stage import staged
 from tests.simulation.tiers.tables import URL

@@ -9,7 +9,7 @@ from logstore.epoch.log import Log
 from logstore.testing.process_loop import Process
 from logstore.testing.virtual_loop import EPOCH_MS
 from tests.internals.recording import Transcript
-from tests.internals.waiting import until
+from tests.logstore.waits import until
 from tests.logstore.written import WrittenLog
 
 SETTINGS = replace(ControllerSettings.of(BrokerSettings()), balance_every_s=5.0)

@@ -24,7 +24,7 @@ from logstore.testing.virtual_loop import VirtualClock
 from logstore.wire.errors import ErrorCode
 from logstore.wire.primitives import ZERO_UUID
 from tests.internals.recording import Transcript
-from tests.internals.waiting import until
+from tests.logstore.waits import until
 from tests.logstore.written import WrittenLog
 
 GROUP = "billing"

@@ -13,8 +13,9 @@ from tests.internals.compaction_story import compaction
 from tests.internals.controller_story import controller
 from tests.internals.group_story import groups
 from tests.internals.recording import Transcript
-from tests.internals.waiting import until
+from tests.internals.request_story import requests
 from tests.logstore.raised import raised_to
+from tests.logstore.waits import until
 from tests.logstore.written import WrittenLog
 
 GRACE_MS = 60_000
@@ -84,6 +85,7 @@ STORIES: dict[str, Callable[[Transcript, WrittenLog], Coroutine[None, None, None
     "controller": controller,
     "groups": groups,
     "compaction": compaction,
+    "requests": requests,
 }
 
 

@@ -13,10 +13,10 @@ from logstore.epoch.log import Log
 from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
-from logstore.history.names import TABLES, table_key
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.names import TABLES, table_key
+from logstore.history.forms.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.protocol.deletion.trimming import Trimmer, every
 from logstore.reading.brokers.history import HistorySettings

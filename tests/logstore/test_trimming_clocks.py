@@ -3,7 +3,7 @@ while rows say that a topic was deleted."""
 
 from dataclasses import replace
 
-from logstore.compaction.run_rows import note_topic_gone, raise_table_pointer
+from logstore.compaction.decisions.run_rows import note_topic_gone, raise_table_pointer
 from logstore.formats.keys import CHAINS
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_row import TOPIC, TopicStatus

@@ -15,7 +15,7 @@ from logstore.errors import LogstoreError
 from logstore.formats.leadership_payload import INLINE_BYTES_MAX
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects, MemoryStore
 from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import Row
@@ -171,7 +171,7 @@ def read_segment_ranges(
             base = batch.base_offset
             for record in decode_records(batch.data, max_bytes=PAYLOAD_BYTES_MAX):
                 offset = base + record.offset_delta
-                if segments.start <= offset < segments.end:
+                if segments.offsets.start <= offset < segments.offsets.end:
                     found.append((offset, record.timestamp, bytes(record.value or b"")))
     return found
 

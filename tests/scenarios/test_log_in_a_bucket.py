@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from logstore.cli.main import main
-from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
 from logstore.objects.s3_options import S3Location
 from logstore.ports.clock import blocking_sleep_s
@@ -20,7 +19,7 @@ from logstore.records.batch import check_batch
 from logstore.records.decode import decode_records
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.table import ensure_table
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from logstore.wiring.open import open_readable
 from tests.scenarios.harness.brokers import bootstrap_of, refusal, start_broker, stop
 from tests.scenarios.harness.data import read, write
@@ -97,7 +96,7 @@ def read_objects(servers: Servers) -> list[str]:
         values = []
         for key, view in reader.partitions(topics).items():
             for segments in reader.segment_ranges(key, view.row, view.log_start, view.end):
-                assert TopicPartition(segments.topic_id, segments.partition) == key
+                assert segments.offsets.partition == key
                 first, last = segments.first_seq, segments.last_seq
                 for found in read_batches(
                     log.runner.store, segments.chain, first, last, [segments]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from logstore.ports.clock import blocking_sleep_s
 from logstore.registry.dynamodb.client import READ_TIMEOUT_S, DynamoClient
 from logstore.registry.dynamodb.table import ensure_table
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from tests.servers.locked_moto import REGION, aws_environment
 
 

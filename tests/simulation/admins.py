@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any
 
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.answers.log_starts import NewStart, raise_led
 from broker.answers.replica_requests import cancel, reassign
 from logstore.epoch.log import Log, Topic

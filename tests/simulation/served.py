@@ -18,7 +18,7 @@ from logstore.epoch.log import Log, LogSettings
 from logstore.epoch.table_queries import TableQueries, VerifiedEnds
 from logstore.errors import LogstoreError
 from logstore.history.delta import Tables
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.objects.metered import StoreCounts
 from logstore.ports.objects import BlockingObjectStore
 from logstore.protocol.chain.identity import Identity

@@ -16,11 +16,11 @@ from logstore.formats.keys import checkpoint_key, segment_key
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
-from logstore.history.names import table_key
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.names import table_key
+from logstore.history.forms.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.read import read_rows
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.ports.registry import BlockingRowStore
 from logstore.reading.direct.reader import LogReader, PartitionView
@@ -206,7 +206,9 @@ class Mover:
             found = read_batches(
                 store, segments.chain, segments.first_seq, segments.last_seq, [segments]
             )
-            for rows in decoded((one.data for one in found), segments.start, segments.end):
+            for rows in decoded(
+                (one.data for one in found), segments.offsets.start, segments.offsets.end
+            ):
                 writer.write(rows)
         return writer.close()
 

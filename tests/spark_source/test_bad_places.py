@@ -3,7 +3,9 @@
 import pytest
 
 from logstore.errors import Denied
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.reading.direct.task_rows import read_rows
 from logstore.reading.planning.tasks import ReadTask, SeqRange
@@ -39,7 +41,7 @@ def test_credentials_that_do_not_do_are_reported_at_once(code: str) -> None:
 
 
 def test_a_task_tells_at_once_that_its_credentials_have_expired() -> None:
-    piece = SegmentRange(TOPIC, 0, 0, 1, 1, 1, 0, 5)
+    piece = SegmentRange(OffsetRange(TopicPartition(TOPIC, 0), 0, 5), 0, 1, 1, 1)
     task = ReadTask((SeqRange(1, 1, 1, (piece,)),))
     with aws_environment(), saying_server() as server:
         server.say(400, "ExpiredToken", "the token has expired")

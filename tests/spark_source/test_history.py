@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.formats.offset_range import OffsetRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.history.forms.snapshot import DataFile, Snapshot
 from logstore.reading.planning.table_ranges import (
     FILE_BYTES,
     WORK_UNIT_BYTES,
@@ -32,7 +34,7 @@ def data_file(low: int, high: int, size_bytes: int, name: str = "") -> DataFile:
 
 def whole(*files: DataFile) -> TableRange:
     end = max((file.max_offset for file in files), default=-1) + 1
-    return TableRange(TOPIC, 0, 0, end, files)
+    return TableRange(OffsetRange(TopicPartition(TOPIC, 0), 0, end), files)
 
 
 @st.composite
@@ -50,28 +52,28 @@ def ranges(draw: st.DrawFn) -> TableRange:
     start = draw(st.integers(0, at))
     end = draw(st.integers(start + 1, at + 10))
     wanted = [file for file in files if file.min_offset < end and file.max_offset >= start]
-    return TableRange(TOPIC, 0, start, end, tuple(wanted))
+    return TableRange(OffsetRange(TopicPartition(TOPIC, 0), start, end), tuple(wanted))
 
 
 @given(ranges())
 def test_every_offset_that_a_file_may_hold_is_in_exactly_one_work_unit(one: TableRange) -> None:
-    reached = one.start
+    reached = one.offsets.start
     for work_unit in work_units([one]):
         part = work_unit.part
-        assert part.start < part.end
-        assert part.start >= reached, "out of order, or twice"
+        assert part.offsets.start < part.offsets.end
+        assert part.offsets.start >= reached, "out of order, or twice"
         assert not any(
-            file.min_offset < part.start and file.max_offset >= reached
+            file.min_offset < part.offsets.start and file.max_offset >= reached
             for file in one.files
-            if reached < part.start
+            if reached < part.offsets.start
         ), "a hole that a file reaches into"
         assert set(part.files) == {
             file
             for file in one.files
-            if file.min_offset < part.end and file.max_offset >= part.start
+            if file.min_offset < part.offsets.end and file.max_offset >= part.offsets.start
         }
-        reached = part.end
-    assert not any(file.max_offset >= reached for file in one.files if reached < one.end)
+        reached = part.offsets.end
+    assert not any(file.max_offset >= reached for file in one.files if reached < one.offsets.end)
 
 
 @given(ranges())
@@ -87,7 +89,7 @@ def test_work_units_weigh_no_more_than_they_may_and_together_what_the_files_do(
     assert all(work_unit.size_bytes <= WORK_UNIT_BYTES + densest for work_unit in found)
     wanted = sum(
         (file.size_bytes + FILE_BYTES)
-        * (min(one.end, file.max_offset + 1) - max(one.start, file.min_offset))
+        * (min(one.offsets.end, file.max_offset + 1) - max(one.offsets.start, file.min_offset))
         / (file.max_offset + 1 - file.min_offset)
         for file in one.files
     )
@@ -99,11 +101,11 @@ def test_work_units_that_follow_each_other_join_to_what_was_cut(one: TableRange)
     parts = [work_unit.part for work_unit in work_units([one])]
     together = joined(parts)
 
-    assert sum(part.end - part.start for part in together) == sum(
-        part.end - part.start for part in parts
+    assert sum(part.offsets.end - part.offsets.start for part in together) == sum(
+        part.offsets.end - part.offsets.start for part in parts
     )
     for first, second in pairwise(together):
-        assert first.end < second.start
+        assert first.offsets.end < second.offsets.start
     for part in together:
         assert len({file.path for file in part.files}) == len(part.files)
 
@@ -111,10 +113,12 @@ def test_work_units_that_follow_each_other_join_to_what_was_cut(one: TableRange)
 def test_a_file_without_statistics_weighs_what_it_is_in_the_range_that_wants_it() -> None:
     unknown = DataFile("x", 0, -1, 40 * MiB, 0, 2**63 - 1)
 
-    found = list(work_units([TableRange(TOPIC, 0, 0, 1000, (unknown,))]))
+    found = list(
+        work_units([TableRange(OffsetRange(TopicPartition(TOPIC, 0), 0, 1000), (unknown,))])
+    )
 
     assert len(found) == 6
-    assert found[-1].part.end == 1000
+    assert found[-1].part.offsets.end == 1000
 
 
 def test_a_large_table_is_shared_out_by_bytes_and_read_once_in_order() -> None:
@@ -127,8 +131,8 @@ def test_a_large_table_is_shared_out_by_bytes_and_read_once_in_order() -> None:
     for task in tasks:
         assert not task.seq_ranges
         for part in task.history:
-            assert part.start == reached
-            reached = part.end
+            assert part.offsets.start == reached
+            reached = part.offsets.end
         assert sum(len(part.files) for part in task.history) <= 4
     assert reached == 10_000
 
@@ -143,7 +147,10 @@ def test_a_hundred_thousand_small_files_are_planned_in_a_moment() -> None:
     tasks = plan_tasks(Located([part], ()), NO_SEGMENTS, lambda _: (), parallelism=2)
 
     assert sum(len(one.files) for task in tasks for one in task.history) >= 100_000
-    assert sum(one.end - one.start for task in tasks for one in task.history) == 999_994
+    assert (
+        sum(one.offsets.end - one.offsets.start for task in tasks for one in task.history)
+        == 999_994
+    )
 
 
 def test_a_range_is_the_table_s_as_far_as_the_table_goes() -> None:
@@ -154,8 +161,8 @@ def test_a_range_is_the_table_s_as_far_as_the_table_goes() -> None:
     assert table_range(snapshot, 2, 0, 10) is None
     held = table_range(snapshot, 0, 10, 60)
     assert held is not None
-    assert (held.start, held.end, len(held.files)) == (10, 50, 1)
+    assert (held.offsets.start, held.offsets.end, len(held.files)) == (10, 50, 1)
     without_files = table_range(snapshot, 1, 0, 30)
     assert without_files is not None
-    assert (without_files.end, without_files.files) == (20, ())
+    assert (without_files.offsets.end, without_files.files) == (20, ())
     assert list(work_units([without_files])) == []

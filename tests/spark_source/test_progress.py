@@ -12,7 +12,7 @@ from logstore.records.encode import encode_batch, records_of
 from spark_source.options import Mode, parse_options
 from spark_source.planning.offsets import Json
 from spark_source.progress import LOOK_AGE_S_MAX, Progress
-from tests.logstore.cli.test_fsck import add_row, change_row, drop_row, row_of, rows_of
+from tests.logstore.cli.fsck.test_fsck import add_row, change_row, drop_row, row_of, rows_of
 from tests.spark_source.log_on_disk import LogOnDisk
 from tests.spark_source.places import raise_log_start
 from tests.spark_source.progressing import batch, next_of, progress_of, read

@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.errors import Corrupt
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.reading.direct.snapshots import SnapshotCache
 
 TOPIC = b"t" * 16

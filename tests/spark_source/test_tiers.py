@@ -12,7 +12,7 @@ import pytest
 
 from logstore.errors import Corrupt, NotFound, Refused
 from logstore.formats.table_row import TABLE
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.ports.registry import Row
 from logstore.reading.direct.log_metadata import LogMetadata, OpenReadable
 from logstore.reading.direct.missing import Resolver
@@ -124,7 +124,7 @@ def test_rows_are_the_same_from_segments_from_the_table_and_from_both(topic: Top
 
     topic.mover.move({0: 100, 1: 35})
     tasks, _ = plan = topic.plan()
-    assert {(part.partition, part.end) for task in tasks for part in task.history} == {
+    assert {(part.offsets.number, part.offsets.end) for task in tasks for part in task.history} == {
         (0, 100),
         (1, 35),
     }
@@ -389,7 +389,7 @@ def test_records_deleted_while_a_task_looks_for_its_file_end_it(topic: Topic) ->
     missing = Resolver(
         str(topic.directory), (), plan[1], fail_on_data_loss=True, open_tables=DeletedFirst(topic)
     )
-    history = [part for task in plan[0] for part in task.history if part.partition == 1]
+    history = [part for task in plan[0] for part in task.history if part.offsets.number == 1]
 
     with pytest.raises(Refused, match="log start is 15 now"):
         missing.file(history[0], 0)

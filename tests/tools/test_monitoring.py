@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.http.catalogue import METRICS, PROCESS, MetricKind
+from broker.http.decisions.catalogue import METRICS, PROCESS, MetricKind
 from tests.servers.promtool import promtool, why_no_promtool  # noqa: F401 - in a condition
 from tools.monitoring.__main__ import made
 from tools.monitoring.alert import PAGES, Alert

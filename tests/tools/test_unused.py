@@ -7,7 +7,7 @@ import pytest
 from tools.unused import ROOT, unused
 
 USED_ELSEWHERE = {
-    "broker.http.catalogue.PROCESS": "the process metrics that prometheus_client adds: a test "
+    "broker.http.decisions.catalogue.PROCESS": "metrics that prometheus_client adds: a test "
     "compares the list with what a broker answers",
     "broker.process.log_writer.LogWriter.emit": "`logging` calls it",
     "logstore.formats.partition_state.pack_producer": "the encoder beside its decoder: tests "

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from deltalake import DeltaTable
 
 from logstore.cli.main import main as logstore
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.reading.direct.reader import LogReader
 from logstore.stores.location import ForeignLocation, parse_location
 from logstore.wiring.open import open_readable

@@ -6,7 +6,7 @@ from itertools import islice
 
 from pyspark.sql import SparkSession
 
-from logstore.cli.probing import ports
+from logstore.cli.log.probing import ports
 from logstore.wiring.initialise import initialise
 from tools.demo.broker_process import running_broker
 from tools.demo.check import faults, rows_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from logstore.cli.log_overview import LogOverview, read_log_overview
+from logstore.cli.inspect.log_overview import LogOverview, read_log_overview
 from logstore.cli.output import dollars_text, size_text
 from logstore.prices import Requests, cost_of
 from logstore.wiring.open import open_readable

@@ -139,9 +139,7 @@ class Trimmer:
         if len(self._deleted) >= DELETED_KEPT_MAX:
             self._deleted.clear()
         topics = _Topics(rows_of_topics, self._deleted)
-        ends = {
-            TopicPartition(key.topic_id, key.partition): end for key, end in durable_ends.items()
-        }
+        ends = dict(durable_ends)
         cache = IndexCache()
         needs = Needs(topics.live, partitions, {}, ends, self._deleted, topics.deleting)
         for epoch, row in chains:
@@ -221,7 +219,7 @@ class Trimmer:
     def _remember(self, epoch: int, checkpoint: int, hold: Hold | None, needs: Needs) -> None:
         self._kept.pop(epoch, None)
         if hold is not None and hold.why is HoldReason.DATA and len(self._kept) < HOLDS_KEPT_MAX:
-            floor = needs.floor(TopicPartition(hold.key.topic_id, hold.key.partition))
+            floor = needs.floor(hold.key.topic_partition)
             self._kept[epoch] = _Kept(checkpoint, hold.key, floor)
 
     def _holds_unchanged(self, epoch: int, needs: Needs) -> bool:
@@ -229,7 +227,7 @@ class Trimmer:
         kept = self._kept.get(epoch)
         if kept is None or kept.key.topic_id not in needs.live:
             return False
-        partition = TopicPartition(kept.key.topic_id, kept.key.partition)
+        partition = kept.key.topic_partition
         return partition in needs.rows and needs.floor(partition) == kept.floor
 
 
@@ -295,7 +293,7 @@ def _hold(
     if unknown is not None:
         raise Refused(
             f"chain {front.epoch} knows leader epoch {unknown.leader_epoch} of a partition and the "
-            f"registry does not: topic={unknown.topic_id.hex()} partition={unknown.partition}; "
+            f"registry does not: {unknown.topic_partition}; "
             f"{OLD_REGISTRY}"
         )
     taken: dict[TopicPartition, int] = {}
@@ -312,7 +310,7 @@ def _hold(
             continue
         if hold is None or hold.why is not HoldReason.LEADERSHIP_END:
             return hold
-        partition = TopicPartition(hold.key.topic_id, hold.key.partition)
+        partition = hold.key.topic_partition
         if partition in taken:
             return hold
         taken[partition] = yield from _newest_taken(cache, hold.key, needs.rows[partition])
@@ -354,7 +352,7 @@ def _is_still_allowed(
     if hold is not None:
         raise Corrupt(
             f"trim point is too high, nothing is deleted: chain={epoch} trim={row.trim} "
-            f"topic={hold.key.topic_id.hex()} partition={hold.key.partition}: {hold.why.value}; "
+            f"{hold.key.topic_partition}: {hold.why.value}; "
             "run: logstore fsck"
         )
     return True

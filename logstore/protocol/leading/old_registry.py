@@ -112,7 +112,7 @@ def leaderships_above(
     above: dict[bytes, tuple[int, EpochKey]] = {}
     for epoch, keys in led.items():
         for key in keys:
-            row = rows.get(TopicPartition(key.topic_id, key.partition))
+            row = rows.get(key.topic_partition)
             if row is None or _is_above(key, epoch, row) or key.topic_id not in topics:
                 above[key.topic_id] = (epoch, key)
     return above

@@ -105,7 +105,7 @@ def _recover_one(chains: Chains, key: TopicPartition, row: PartitionRow) -> Step
     epoch_range, _ = before
     if epoch_range.end != start:
         raise Corrupt(
-            f"epoch ranges do not meet: topic={key[0].hex()} partition={key[1]} "
+            f"epoch ranges do not meet: {key} "
             f"leader_epoch={row.leader_epoch} start={start} before_ends={epoch_range.end}"
         )
     return epoch_range.state
@@ -126,8 +126,8 @@ def newest_epoch_range(
             return epoch_range, ref.leader_epoch
     if row.epoch_ranges[-1].start:
         raise Corrupt(
-            f"no chain holds the epoch ranges of a partition: topic={key[0].hex()} "
-            f"partition={key[1]} start={row.epoch_ranges[-1].start}; run logstore fsck"
+            f"no chain holds the epoch ranges of a partition: {key} "
+            f"start={row.epoch_ranges[-1].start}; run logstore fsck"
         )
     return None
 
@@ -154,11 +154,9 @@ def _ended_epoch_range(chains: Chains, key: EpochKey, epoch: int) -> Steps[Epoch
     row = yield from read_partition_row(key.topic_id, key.partition)
     if row is not None and key.leader_epoch not in {ref.leader_epoch for ref in row.epoch_ranges}:
         raise Retryable(
-            "the partition's row has dropped an epoch range that was looked for; look again: "
-            f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
+            f"the partition's row has dropped an epoch range that was looked for; look again: {key}"
         )
     raise Corrupt(
         "an epoch range has ended by its partition's row and continues in its chain: "
-        f"epoch={epoch} "
-        f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
+        f"epoch={epoch} {key}"
     )

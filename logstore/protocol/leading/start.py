@@ -208,7 +208,7 @@ def _take_over_all(
         except PartlyTaken as partly:
             raise partly.first from partly
         for one in taken:
-            recovered[TopicPartition(one.topic_id, one.partition)] = one
+            recovered[one.topic_partition] = one
 
 
 def _chains_to_take(successor: Successor, *, is_alone: bool) -> Steps[list[int]]:

@@ -65,6 +65,10 @@ class RecoveredPartition:
     row: PartitionRow
     state: PartitionState
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic_id, self.partition)
+
 
 class PartlyTaken(LogstoreError):
     """Some partitions were taken over; the others need another attempt."""

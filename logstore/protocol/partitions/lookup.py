@@ -186,5 +186,5 @@ def _check_trimmed(chain: int, checkpoint: Checkpoint, key: EpochKey) -> Steps[N
         return
     raise Corrupt(
         f"checkpoint lacks rows it should hold: epoch={chain} seq={checkpoint.seq} "
-        f"topic={key.topic_id.hex()} partition={key.partition}"
+        f"{key.topic_partition}"
     )

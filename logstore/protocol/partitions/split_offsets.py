@@ -36,7 +36,14 @@ class ChainSplit(NamedTuple):
 
 def chain_split(split: SplitPoint) -> ChainSplit:
     segments, seq = split
-    return ChainSplit(EpochKey(segments.topic_id, segments.partition, segments.leader_epoch), seq)
+    return ChainSplit(
+        EpochKey(
+            segments.offsets.topic_id,
+            segments.offsets.number,
+            segments.leader_epoch,
+        ),
+        seq,
+    )
 
 
 class _Place(NamedTuple):
@@ -137,6 +144,6 @@ def _end_below(cache: IndexCache, place: _Place) -> Steps[int]:
         raise Corrupt(
             f"checkpoint lacks an epoch range that it should hold: epoch={front.epoch} "
             f"seq={front.seq} "
-            f"topic={key.topic_id.hex()} partition={key.partition} leader_epoch={key.leader_epoch}"
+            f"{key}"
         )
     return summary.end

@@ -181,7 +181,7 @@ def newest_taken(chains: Mapping[int, SeenChain]) -> dict[TopicPartition, int]:
     taken: dict[TopicPartition, int] = {}
     for chain in chains.values():
         for key in chain.epoch_ranges:
-            partition = TopicPartition(key.topic_id, key.partition)
+            partition = key.topic_partition
             taken[partition] = max(key.leader_epoch, taken.get(partition, -1))
     return taken
 
@@ -199,8 +199,7 @@ def trim_problem(checkpoint: Checkpoint, needs: Needs, deleted: int = 0) -> Prob
     return Problem(
         ProblemKind.LOST if is_lost else ProblemKind.TRIMMED_TOO_FAR,
         f"row chain/{checkpoint.epoch}",
-        f"trim={checkpoint.seq} topic={hold.key.topic_id.hex()} partition={hold.key.partition}: "
-        f"{hold.why.value}",
+        f"trim={checkpoint.seq} {hold.key.topic_partition}: {hold.why.value}",
         (checkpoint.epoch,),
     )
 

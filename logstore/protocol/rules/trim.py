@@ -101,7 +101,7 @@ def _why(key: EpochKey, summary: EpochRangeSummary, needs: Needs) -> HoldReason 
         if key.topic_id in needs.deleted:
             return None
         return HoldReason.DELETING if key.topic_id in needs.deleting else HoldReason.NO_TOPIC
-    partition = TopicPartition(key.topic_id, key.partition)
+    partition = key.topic_partition
     row = needs.rows.get(partition)
     if row is None:
         return HoldReason.NO_ROW
@@ -121,7 +121,7 @@ def above_its_row(checkpoint: Checkpoint, needs: Needs) -> Slices[EpochKey | Non
     for number, key in enumerate(checkpoint.epoch_ranges, 1):
         if number % SLICE_EPOCH_RANGES == 0:
             yield
-        row = needs.rows.get(TopicPartition(key.topic_id, key.partition))
+        row = needs.rows.get(key.topic_partition)
         is_known = row is None or key.leader_epoch <= row.leader_epoch
         if not is_known and key.topic_id in needs.live:
             return key

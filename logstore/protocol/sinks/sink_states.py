@@ -30,7 +30,7 @@ def sink_states(wanted: set[TopicPartition], read: ReadChain) -> Steps[States]:
         if chain is None:
             continue
         for key, epoch_range in chain.epoch_ranges.items():
-            partition = TopicPartition(key.topic_id, key.partition)
+            partition = key.topic_partition
             if partition in states and epoch_range.state.sinks:
                 states[partition].append(epoch_range.state.sinks)
     return states

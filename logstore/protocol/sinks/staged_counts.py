@@ -71,8 +71,8 @@ class StagedCounts:
             if self._rows[at] != expected:
                 raise Corrupt(
                     "staged objects miscount the rows of a partition: "
-                    f"key={self._manifest.key} topic={partition.topic_id.hex()} "
-                    f"partition={partition.partition} rows={self._rows[at]} expected={expected}"
+                    f"key={self._manifest.key} {partition} "
+                    f"rows={self._rows[at]} expected={expected}"
                 )
             if at % _SLICE_RANGES == _SLICE_RANGES - 1:
                 yield
@@ -88,7 +88,7 @@ class StagedCounts:
                     raise Corrupt(
                         "staged object has rows of a partition that its manifest does not name: "
                         f"key={self._manifest.key} object={name} "
-                        f"topic={partition.topic_id.hex()} partition={partition.partition}"
+                        f"{partition}"
                     )
                 self._rows[at] += rows
                 self._batches[at] += batches

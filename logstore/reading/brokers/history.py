@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from logstore.errors import Corrupt, NotFound
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.table_row import POINTER_AGAIN_S, TABLE, TableRow
 from logstore.objects.from_threads import FromThreads
 from logstore.protocol.steps import GetRow, Steps
@@ -199,7 +200,7 @@ class History:
         from logstore.reading.brokers.table import TableRequest
 
         version = await self._lowest_version(partition.topic_id)
-        wanted = TableRequest(partition.topic_id, partition.partition, start, end, version)
+        wanted = TableRequest(OffsetRange(partition.topic_partition, start, end), version)
         record = await self._begin(lambda reader: reader.first_at_or_after(wanted, timestamp))
         return None if record is None else FoundRecord(*record)
 
@@ -208,7 +209,7 @@ class History:
         from logstore.reading.brokers.table import TableRequest
 
         version = await self._lowest_version(partition.topic_id)
-        wanted = TableRequest(partition.topic_id, partition.partition, start, end, version)
+        wanted = TableRequest(OffsetRange(partition.topic_partition, start, end), version)
         record = await self._begin(lambda reader: reader.latest(wanted))
         return None if record is None else FoundRecord(*record)
 

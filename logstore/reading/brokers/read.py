@@ -211,10 +211,7 @@ class Reader:
             if located is not None:
                 return located
         await self._check_not_trimmed(partition, offset)
-        raise Corrupt(
-            f"no index row for an offset: topic={partition.topic_id.hex()} "
-            f"partition={partition.partition} offset={offset}"
-        )
+        raise Corrupt(f"no index row for an offset: {partition.topic_partition} offset={offset}")
 
     async def _check_not_trimmed(self, partition: Readable, offset: int) -> None:
         """Raises `BelowTrimPoint` where checkpoints that are known of here have been deleted, or

@@ -6,6 +6,7 @@ from typing import Protocol
 from logstore.formats.chain_state import EpochKey
 from logstore.formats.index_rows import Rows
 from logstore.formats.partition_row import EpochEntry
+from logstore.formats.topic_partition import TopicPartition
 
 
 class Readable(Protocol):
@@ -13,6 +14,7 @@ class Readable(Protocol):
 
     topic_id: bytes
     partition: int
+    topic_partition: TopicPartition
     log_start: int
     high_watermark: int
     edited_end: int

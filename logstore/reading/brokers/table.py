@@ -18,8 +18,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from logstore.errors import NotFound
+from logstore.formats.offset_range import OffsetRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.history.forms.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.history.read import BATCH_COLUMNS, batches_of, read_rows
-from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.planning.table_batches import Stream, TableBatches
 from logstore.reading.table_times import TimedRecord, first_at_or_after, latest
@@ -50,12 +52,9 @@ class TableSnapshots(Protocol):
 
 
 class TableRequest(NamedTuple):
-    """Offsets [start, end) of a partition, by `version` of its table or a newer one."""
+    """Offsets of a partition, by `version` of its table or a newer one."""
 
-    topic_id: bytes
-    partition: int
-    start: int
-    end: int
+    offsets: OffsetRange
     version: int
 
 
@@ -93,7 +92,8 @@ class TableReader:
         It ends with the batch that reaches `bytes_max`, or with a file, or where the table does if
         no rows are left up to there.
         """
-        wanted = TableRequest(stream.topic_id, stream.partition, offset, offset + 1, version)
+        partition = TopicPartition(stream.topic_id, stream.partition)
+        wanted = TableRequest(OffsetRange(partition, offset, offset + 1), version)
         batches = self._look(
             wanted, lambda snapshot: self._read_run(stream, offset, snapshot, bytes_max)
         )
@@ -148,33 +148,33 @@ class TableReader:
     def first_at_or_after(self, wanted: TableRequest, timestamp: int) -> TimedRecord | None:
         """The first record at or after `timestamp` (ms). Raises `NotFound`: not that far."""
         return self._search(
-            wanted, lambda files: first_at_or_after(self._store, wanted, files, timestamp)
+            wanted, lambda files: first_at_or_after(self._store, wanted.offsets, files, timestamp)
         )
 
     def latest(self, wanted: TableRequest) -> TimedRecord | None:
         """The record with the largest timestamp, the first of several. Raises the same."""
-        return self._search(wanted, lambda files: latest(self._store, wanted, files))
+        return self._search(wanted, lambda files: latest(self._store, wanted.offsets, files))
 
     def _search(
         self, wanted: TableRequest, look: Callable[[Sequence[DataFile]], TimedRecord | None]
     ) -> TimedRecord | None:
-        partition, start, end = wanted.partition, wanted.start, wanted.end
+        partition, start, end = wanted.offsets
 
         def look_at(snapshot: Snapshot) -> tuple[TimedRecord | None]:
-            return (look(snapshot.files_for(partition, start, end)),)
+            return (look(snapshot.files_for(partition.partition, start, end)),)
 
         answer = self._look(wanted, look_at)
         if answer is None:
             raise NotFound(
                 "the topic's table does not reach to where segments begin: "
-                f"topic={wanted.topic_id.hex()} partition={partition} segments_begin={end}"
+                f"{partition} segments_begin={end}"
             )
         return answer[0]
 
     # Snapshots
 
     def _look(self, wanted: TableRequest, look: Callable[[Snapshot], T]) -> T | None:
-        """`look` at a snapshot that reaches `wanted.end`, at another where files are gone.
+        """`look` at a snapshot that reaches `wanted`, at another where files are gone.
 
         None: the table does not reach there.
         """
@@ -182,7 +182,7 @@ class TableReader:
         version = wanted.version
         for _ in range(READS_MAX):
             snapshot = self._snapshot(wanted._replace(version=version))
-            if snapshot is None or (snapshot.end(wanted.partition) or 0) < wanted.end:
+            if snapshot is None or (snapshot.end(wanted.offsets.number) or 0) < wanted.offsets.end:
                 return None
             if gone is not None and snapshot.version < version:
                 break  # there is no newer one than that which names the file
@@ -202,25 +202,25 @@ class TableReader:
             if known is not None:
                 return known
             with self._lock:
-                before = self._snapshots.get(wanted.topic_id)
+                before = self._snapshots.get(wanted.offsets.topic_id)
             self.refresh_count += 1
-            snapshot = self._tables.snapshot(wanted.topic_id, known=before)
+            snapshot = self._tables.snapshot(wanted.offsets.topic_id, known=before)
             with self._lock:
-                self._snapshots.pop(wanted.topic_id, None)
+                self._snapshots.pop(wanted.offsets.topic_id, None)
                 if snapshot is not None:
-                    self._snapshots[wanted.topic_id] = snapshot
+                    self._snapshots[wanted.offsets.topic_id] = snapshot
                 if len(self._snapshots) > SNAPSHOTS_MAX:
                     self._snapshots.popitem(last=False)
             return snapshot
 
     def _kept(self, wanted: TableRequest) -> Snapshot | None:
         with self._lock:
-            known = self._snapshots.get(wanted.topic_id)
+            known = self._snapshots.get(wanted.offsets.topic_id)
             if known is None or known.version < wanted.version:
                 return None
-            if (known.end(wanted.partition) or 0) < wanted.end:
+            if (known.end(wanted.offsets.number) or 0) < wanted.offsets.end:
                 return None
-            self._snapshots.move_to_end(wanted.topic_id)
+            self._snapshots.move_to_end(wanted.offsets.topic_id)
             return known
 
 

@@ -64,7 +64,7 @@ class Tiers:
         log start has gone up, `NotFound` where neither tier has what it should, or as the store.
         """
         gone: LogstoreError | None = None
-        begin = self._begins.get(TopicPartition(partition.topic_id, partition.partition), 0)
+        begin = self._begins.get(partition.topic_partition, 0)
         if offset >= max(begin, partition.edited_end):
             try:
                 return await self._segments.read(partition, offset, up_to, bytes_max, consumer)
@@ -90,7 +90,7 @@ class Tiers:
         if len(self._begins) >= BEGINS_KEPT_MAX:
             self._begins.clear()
         if begin > 0:
-            key = TopicPartition(partition.topic_id, partition.partition)
+            key = partition.topic_partition
             self._begins[key] = max(begin, self._begins.get(key, 0))
         return max(begin, partition.edited_end, partition.log_start)
 
@@ -173,26 +173,26 @@ class Tiers:
 
     async def _look_again(self, partition: Readable, offset: int) -> None:
         """Read the rows: where the log starts, and where segments begin."""
-        key = TopicPartition(partition.topic_id, partition.partition)
+        key = partition.topic_partition
         row = await self._runner.run(read_partition_row(*key))
         if row is None:
-            raise Retryable(f"the partition is gone: {_name(partition)}")
+            raise Retryable(f"the partition is gone: {partition.topic_partition}")
         # The hint of the change may be lost: consumers that start over need this log start.
         partition.raise_log_start(row.log_start)
         if offset < row.log_start:
-            raise OffsetOutOfRange(f"below log start: {_name(partition)} offset={offset}")
+            raise OffsetOutOfRange(f"below log start: {partition.topic_partition} offset={offset}")
         await self.begin_of_segments(partition)
 
     def _keeps_moving(self, partition: Readable) -> Retryable:
         return Retryable(
-            f"segments keep moving to the table during the look-up: {_name(partition)}"
+            f"segments keep moving to the table during the look-up: {partition.topic_partition}"
         )
 
     def _in_neither(self, partition: Readable, offset: int, gone: LogstoreError | None) -> NotFound:
-        begin = self._begins.get(TopicPartition(partition.topic_id, partition.partition), 0)
+        begin = self._begins.get(partition.topic_partition, 0)
         cause = f" cause={gone}" if gone is not None else ""
         return NotFound(
-            f"neither segments nor the topic's table hold an offset: {_name(partition)} "
+            f"neither segments nor the topic's table hold an offset: {partition.topic_partition} "
             f"offset={offset} segments_begin={begin}{cause}"
         )
 
@@ -210,7 +210,3 @@ def _is_listed_from(partition: Readable, begin: int) -> bool:
     It may drop some of them in the midst of a look-up; those offsets were then in neither tier.
     """
     return partition.epoch_ranges[0].start <= max(begin, partition.log_start)
-
-
-def _name(partition: Readable) -> str:
-    return f"topic={partition.topic_id.hex()} partition={partition.partition}"

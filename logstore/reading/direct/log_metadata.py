@@ -19,7 +19,7 @@ from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.ports.clock import Clock, SystemClock, blocking_sleep_s
 from logstore.protocol.chain.follow import ROW_AGE_S_MAX
 from logstore.protocol.partitions.lookup import BelowTrimPoint
@@ -27,7 +27,7 @@ from logstore.protocol.topics.witnesses import TopicFate
 from logstore.reading.direct.reader import LogReader, PartitionView
 from logstore.reading.direct.snapshots import OpenTables, SnapshotCache, open_tables
 from logstore.reading.direct.time_lookups import TimeLookup
-from logstore.reading.planning.extents import Extent, Extents, OffsetRange, TopicExtent
+from logstore.reading.planning.extents import Extent, Extents, TopicExtent, TopicRange
 from logstore.reading.planning.layout import ChainLayout
 from logstore.reading.planning.table_ranges import TableRange, table_range
 from logstore.reading.planning.tasks import Located
@@ -154,7 +154,7 @@ class LogMetadata:
                 return extents
             self._sleep_s(max(0.0, min(self._poll_at_s, deadline_s) - now_s))
 
-    def places(self, ranges: Iterable[OffsetRange]) -> Located:
+    def places(self, ranges: Iterable[TopicRange]) -> Located:
         """Where the offsets of `ranges` lie, which must be in the extents.
 
         Raises `Corrupt`, `NotFound` or `BelowTrimPoint` if they cannot be found; the metadata may
@@ -163,14 +163,13 @@ class LogMetadata:
         history: list[TableRange] = []
         segment_ranges: list[SegmentRange] = []
         for one in ranges:
-            key = TopicPartition(one.topic_id, one.partition)
-            part = self._held(key, one.start, one.end)
-            start = one.start
+            key, start, end = one.offsets
+            part = self._held(key, start, end)
             if part is not None:
                 history.append(part)
-                start = part.end
-            if start < one.end:
-                segment_ranges += self._retry(self._segment_ranges_of, key, start, one.end)
+                start = part.offsets.end
+            if start < end:
+                segment_ranges += self._retry(self._segment_ranges_of, key, start, end)
         return Located(history, segment_ranges)
 
     def layout_of(self, chain: int, segment_ranges: Sequence[SegmentRange]) -> ChainLayout:
@@ -196,7 +195,7 @@ class LogMetadata:
         for key, time_ms in times.items():
             view = self._views[key]
             held = self._held(key, view.log_start, view.end)
-            start = view.log_start if held is None else held.end
+            start = view.log_start if held is None else held.offsets.end
             if held is not None:
                 in_tables.append(held)
             in_segments.append(TimeLookup(key, view.row, time_ms, start, view.end))
@@ -205,15 +204,16 @@ class LogMetadata:
             self._log().side_by_side(partial(self._in_table, times), in_tables),
             strict=True,
         ):
-            offsets[TopicPartition(held.topic_id, held.partition)] = offset
+            offsets[held.offsets.partition] = offset
         left = [one for one in in_segments if offsets.get(one.key) is None]
         found = self._retry(self._log().offsets_for_time, left) if left else []
         offsets.update(zip((one.key for one in left), found, strict=True))
         return offsets
 
     def _in_table(self, times: Mapping[TopicPartition, int], held: TableRange) -> int | None:
-        time_ms = times[TopicPartition(held.topic_id, held.partition)]
-        return self._retry(first_offset_at_or_after, self._log().objects, held, held.files, time_ms)
+        time_ms = times[held.offsets.partition]
+        objects = self._log().objects
+        return self._retry(first_offset_at_or_after, objects, held.offsets, held.files, time_ms)
 
     def _poll(self, now_s: float) -> Extents:
         if now_s - self._read_at_s >= ROWS_INTERVAL_S or (

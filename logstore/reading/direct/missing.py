@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from logstore.errors import Corrupt, Refused
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.partitions.lookup import NotListed
 from logstore.reading.direct.reader import LogReader
 from logstore.reading.direct.snapshots import OpenTables, SnapshotCache, open_tables
@@ -141,39 +142,38 @@ class Search:
         left: list[SegmentRange] = []
         following = seq_range.last_seq + 1
         for segments in seq_range.segment_ranges:
-            start = reached.get(segments, segments.start)
-            if segments.last_seq < gone.seq or start >= segments.end:
+            key, start, end = segments.offsets
+            start = reached.get(segments, start)
+            if segments.last_seq < gone.seq or start >= end:
                 continue
-            key = TopicPartition(segments.topic_id, segments.partition)
             row = self._rows.partition_row(key)
-            start = self._readable(key, row, start, segments.end)
-            if row is None or start >= segments.end:
+            start = self._readable(key, row, start, end)
+            if row is None or start >= end:
                 continue
-            part = self._in_table(key, start, segments.end)
+            part = self._in_table(key, start, end)
             if part is not None:
                 history.append(part)
-                start = part.end
-            if start < segments.end:
-                following = min(
-                    following, self._first_seq(gone, seq_range, key, row, start, segments.end)
-                )
-                left.append(replace(segments, start=start))
+                start = part.offsets.end
+            if start < end:
+                left_over = OffsetRange(key, start, end)
+                following = min(following, self._first_seq(gone, seq_range, row, left_over))
+                left.append(replace(segments, offsets=left_over))
         if not left:
             return Rest(tuple(history), None)
         rest = replace(seq_range, first_seq=following, segment_ranges=tuple(left))
         return Rest(tuple(history), rest)
 
     def file(self, wanted: TableRange, start: int) -> TableRange | None:
-        key = TopicPartition(wanted.topic_id, wanted.partition)
+        key, _, end = wanted.offsets
         row = self._rows.partition_row(key)
-        start = self._readable(key, row, start, wanted.end)
-        if row is None or start >= wanted.end:
+        start = self._readable(key, row, start, end)
+        if row is None or start >= end:
             return None
-        table_part = self._in_table(key, start, wanted.end)
-        if table_part is None or table_part.end < wanted.end:
+        table_part = self._in_table(key, start, end)
+        if table_part is None or table_part.offsets.end < end:
             raise Corrupt(
                 f"a table has lost its end: topic={self._topics[key.topic_id]} "
-                f"partition={key.partition} offset={start} to {wanted.end - 1}; was it overwritten?"
+                f"partition={key.partition} offset={start} to {end - 1}; was it overwritten?"
             )
         return table_part
 
@@ -201,12 +201,11 @@ class Search:
         self,
         gone: SegmentGone,
         seq_range: SeqRange,
-        key: TopicPartition,
         row: PartitionRow,
-        start: int,
-        end: int,
+        offsets: OffsetRange,
     ) -> int:
-        """Where offsets [start, end) begin in the seq range; above the segment that is gone."""
+        """Where `offsets` begin in the seq range; above the segment that is gone."""
+        key, start, end = offsets
         try:
             ranges = self._rows.segment_ranges(key, row, start, end)
         except (Corrupt, NotListed) as fault:  # the newest table, read after the row, has it not

@@ -43,16 +43,16 @@ def table_rows(
     """
     names = _with_checks(columns)
     rest: TableRange | None = wanted
-    reached, looks = wanted.start, 0
+    reached, looks = wanted.offsets.start, 0
     while rest is not None:
         try:
             for rows in read_rows(
                 store,
-                rest.topic_id,
+                rest.offsets.topic_id,
                 rest.files,
-                rest.partition,
+                rest.offsets.number,
                 reached,
-                rest.end,
+                rest.offsets.end,
                 names,
                 rows_max=rows_max,
                 bytes_max=bytes_max,
@@ -67,7 +67,7 @@ def table_rows(
             if find_again is None or looks > READS_MAX:
                 raise
             rest = find_again(rest, reached)
-            reached = rest.start if rest is not None else reached
+            reached = rest.offsets.start if rest is not None else reached
 
 
 def _with_checks(columns: Sequence[str]) -> list[str]:
@@ -81,6 +81,6 @@ def _check_decoded(rows: pa.RecordBatch, place: TableRange) -> None:
         return
     offset = rows.column("offset").filter(raw.is_valid())[0].as_py()
     raise Corrupt(
-        f"batch cannot be decoded: topic={place.topic_id.hex()} partition={place.partition} "
-        f"offset={offset}; a schema with the column {RAW_BATCH} reads its bytes"
+        f"batch cannot be decoded: {place.offsets.partition} offset={offset}; "
+        f"a schema with the column {RAW_BATCH} reads its bytes"
     )

@@ -17,6 +17,7 @@ from logstore.formats.feed_row import FeedRow
 from logstore.formats.index_rows import find_offset, row_at
 from logstore.formats.keys import segment_key
 from logstore.formats.levels import OLDEST_LEVEL, check_known
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment import (
     HEADER_BYTES,
@@ -286,7 +287,7 @@ class LogReader:
     ) -> Steps[list[SegmentRange]]:
         if start < min(end, row.epoch_ranges[0].start):
             raise NotListed(
-                f"offset is in no chain: topic={key.topic_id.hex()} partition={key.partition} "
+                f"offset is in no chain: {key} "
                 f"offset={start} chains from={row.epoch_ranges[0].start}; is it in the table?"
             )
         segment_ranges = []
@@ -297,8 +298,9 @@ class LogReader:
             if low < high:
                 first = yield from self._seq_of(key, ref, low)
                 last = yield from self._seq_of(key, ref, high - 1)
+                offsets = OffsetRange(key, low, high)
                 segment_ranges.append(
-                    SegmentRange(*key, ref.leader_epoch, ref.chain, first, last, low, high)
+                    SegmentRange(offsets, ref.leader_epoch, ref.chain, first, last)
                 )
         return segment_ranges
 
@@ -383,7 +385,10 @@ class LogReader:
         split_ends = (
             (split.segments, ends[split.segments.chain, chain_split(split)]) for split in splits
         )
-        return [min(max(end, segments.start), segments.end) for segments, end in split_ends]
+        return [
+            min(max(end, segments.offsets.start), segments.offsets.end)
+            for segments, end in split_ends
+        ]
 
 
 def _read_written_ms(chain: int, seq: int) -> Steps[int]:

@@ -62,7 +62,9 @@ def read_batches(
 
 def batches_of(segments: TaskSegments, seq_range: SeqRange) -> Iterator[FoundBatch]:
     """As `read_batches`, of segments that are fetched ahead for a whole task."""
-    wanted = {(p.topic_id, p.partition, p.leader_epoch): p for p in seq_range.segment_ranges}
+    wanted = {
+        (p.offsets.topic_id, p.offsets.number, p.leader_epoch): p for p in seq_range.segment_ranges
+    }
     for seq in range(seq_range.first_seq, seq_range.last_seq + 1):
         if seq_range.places.has(seq):
             yield from _placed_batches(segments, seq_range, seq, wanted)
@@ -81,8 +83,8 @@ def _placed_batches(
             (into, one)
             for one in request.batches
             if (into := wanted.get(one.key)) is not None
-            and one.base_offset < into.end
-            and one.last_offset >= into.start
+            and one.base_offset < into.offsets.end
+            and one.last_offset >= into.offsets.start
         ]
         if not mine:
             continue
@@ -129,7 +131,7 @@ def _check_stamps(
     if stamped != (base_offset, segments.leader_epoch):
         raise Corrupt(
             f"batch does not match its index entry: chain={chain} seq={seq} "
-            f"partition={segments.partition} offset={base_offset}"
+            f"partition={segments.offsets.number} offset={base_offset}"
         )
 
 
@@ -145,5 +147,5 @@ def _wanted_entries(
         segments = wanted.get((entry.topic_id, entry.partition, entry.leader_epoch))
         if entry.kind != EntryKind.BATCH or segments is None:
             continue
-        if entry.base_offset < segments.end and entry.last_offset >= segments.start:
+        if entry.base_offset < segments.offsets.end and entry.last_offset >= segments.offsets.start:
             yield segments, entry

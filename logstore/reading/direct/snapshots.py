@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from logstore.errors import Corrupt
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 
 
 class SnapshotSource(Protocol):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from logstore.errors import Corrupt, Invalid, Refused
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.history.columns import TABLE_COLUMNS as RECORD_COLUMNS
+from logstore.history.forms.columns import TABLE_COLUMNS as RECORD_COLUMNS
 from logstore.ports.objects import BlockingObjectStore
 from logstore.reading.direct.missing import Missing
 from logstore.reading.direct.range_rows import table_rows
@@ -123,7 +123,11 @@ class _TaskRows:
                 yield from self._of_table(part)
                 continue
             wanted = part.segments
-            epoch_range = (wanted.topic_id, wanted.partition, wanted.leader_epoch)
+            epoch_range = (
+                wanted.offsets.topic_id,
+                wanted.offsets.number,
+                wanted.leader_epoch,
+            )
             gathered.setdefault(epoch_range, []).append(part)
             gathered_bytes += len(part.data)
             if gathered_bytes >= GATHERED_BYTES_MAX:
@@ -151,10 +155,10 @@ class _TaskRows:
             rows_max=ROWS_MAX,
             bytes_max=BYTES_MAX,
         )
-        topic = self._topics[part.topic_id]
+        topic = self._topics[part.offsets.topic_id]
         try:
             for rows in tables:
-                yield _with_place(rows, topic, part.partition, self._columns)
+                yield _with_place(rows, topic, part.offsets.number, self._columns)
         except Corrupt as fault:
             raise Corrupt(f"{fault}; read from the table of topic={topic}; {WHAT_TO_DO}") from fault
 
@@ -196,8 +200,8 @@ def _decode_together(
     segments = batches[0].segments
     yield from decode_to_arrow(
         (_without_transactions(batch, topic) for batch in batches),
-        start=segments.start,
-        end=segments.end,
+        start=segments.offsets.start,
+        end=segments.offsets.end,
         columns=_stored(columns),
         rows_max=ROWS_MAX,
         bytes_max=BYTES_MAX,
@@ -265,12 +269,12 @@ def _where(batch: FoundBatch, topic: str) -> str:
     segments = batch.segments
     return (
         f"chain={segments.chain} seq={batch.seq} topic={topic} "
-        f"partition={segments.partition} offset={batch.base_offset} to {batch.last_offset}"
+        f"partition={segments.offsets.number} offset={batch.base_offset} to {batch.last_offset}"
     )
 
 
 def _wanted(segments: SegmentRange, topics: Mapping[bytes, str]) -> str:
     return (
-        f"topic={topics[segments.topic_id]} partition={segments.partition} "
-        f"offset={segments.start} to {segments.end - 1}"
+        f"topic={topics[segments.offsets.topic_id]} partition={segments.offsets.number} "
+        f"offset={segments.offsets.start} to {segments.offsets.end - 1}"
     )

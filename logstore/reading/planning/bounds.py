@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.planning.extents import Extent, OffsetRange, TopicExtent
+from logstore.formats.offset_range import OffsetRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.reading.planning.extents import Extent, TopicExtent, TopicRange
 
 Bound = int | datetime | Literal["earliest", "latest"]
 """An offset, a time, or an end of the log."""
@@ -22,7 +24,7 @@ _FORMS = 'give "earliest", "latest", a datetime, or a dict of these and offsets 
 
 def ranges_of(
     topic: str, extent: TopicExtent, start: Bounds, end: Bounds, offset_for_time: OffsetForTime
-) -> list[OffsetRange]:
+) -> list[TopicRange]:
     """Offsets [start, end) of every partition that has some, by partition.
 
     Raises `Invalid` for a bound that means nothing, `Refused` for offsets that are not there.
@@ -43,7 +45,8 @@ def ranges_of(
         if first > beyond:
             raise Invalid(f"the start is after the end: {where} start={first} end={beyond}")
         if first < beyond:
-            ranges.append(OffsetRange(topic, extent.topic_id, number, first, beyond))
+            partition = TopicPartition(extent.topic_id, number)
+            ranges.append(TopicRange(topic, OffsetRange(partition, first, beyond)))
     return ranges
 
 

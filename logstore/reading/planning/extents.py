@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from logstore.formats.offset_range import OffsetRange
+
 
 class Extent(NamedTuple):
     """Readable offsets [start, end) of a partition."""
@@ -24,11 +26,8 @@ Extents = Mapping[str, TopicExtent]
 """By topic name."""
 
 
-class OffsetRange(NamedTuple):
-    """Offsets [start, end) of one partition, not empty."""
+class TopicRange(NamedTuple):
+    """Offsets of one partition, not empty, with the name of its topic."""
 
     topic: str
-    topic_id: bytes
-    partition: int
-    start: int
-    end: int
+    offsets: OffsetRange

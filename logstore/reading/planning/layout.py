@@ -68,7 +68,7 @@ def wanted_pages(
 
 
 def _overlaps(segments: SegmentRange, page: IndexPage) -> bool:
-    return page.first_offset < segments.end and page.end_offset > segments.start
+    return page.first_offset < segments.offsets.end and page.end_offset > segments.offsets.start
 
 
 def is_dense(front: Checkpoint, wanted_rows: int) -> bool:
@@ -89,7 +89,7 @@ class LayoutBuilder:
         self._spans: dict[int, SegmentSpan] = {}
         self._batches: dict[int, list[PlacedBatch]] = {}
         self._whole: set[int] = set()
-        self._reached = {segments: segments.start for segments in segment_ranges}
+        self._reached = {segments: segments.offsets.start for segments in segment_ranges}
         self._row_count = 0
 
     @property
@@ -123,12 +123,12 @@ class LayoutBuilder:
 
     def add_rows(self, segments: SegmentRange, rows: Rows) -> None:
         """Rows of its epoch range, of a window that was added."""
-        key, first = _key(segments), first_row_for_offset(rows, segments.start)
+        key, first = _key(segments), first_row_for_offset(rows, segments.offsets.start)
         reached = self._reached[segments]
         for seq, at, length, _, place, _, base, last, *_ in ROW.iter_unpack(
             memoryview(rows)[first * ROW_BYTES :]
         ):
-            if base >= segments.end:
+            if base >= segments.offsets.end:
                 break
             if base > reached:
                 return  # rows are missing: reading segments whole says which
@@ -153,7 +153,7 @@ class LayoutBuilder:
     def layout(self) -> ChainLayout:
         """Raises `Corrupt` where no window covers a segment."""
         for segments in self._segment_ranges:
-            if self._reached[segments] < segments.end:
+            if self._reached[segments] < segments.offsets.end:
                 self._whole.update(range(segments.first_seq, segments.last_seq + 1))
         reads: dict[int, SegmentRead] = {}
         exact: dict[int, list[PlacedBatch]] = {}
@@ -182,4 +182,8 @@ class LayoutBuilder:
 
 
 def _key(segments: SegmentRange) -> EpochKey:
-    return EpochKey(segments.topic_id, segments.partition, segments.leader_epoch)
+    return EpochKey(
+        segments.offsets.topic_id,
+        segments.offsets.number,
+        segments.leader_epoch,
+    )

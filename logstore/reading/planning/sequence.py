@@ -24,10 +24,8 @@ from logstore.reading.planning.tasks import SeqRange
 def in_order(segment_ranges: Iterable[SegmentRange]) -> list[SeqRange]:
     """Runs that hold every segment range once, those of each partition by offset."""
     waiting: dict[TopicPartition, deque[SegmentRange]] = {}
-    for segments in sorted(segment_ranges, key=attrgetter("start")):
-        waiting.setdefault(TopicPartition(segments.topic_id, segments.partition), deque()).append(
-            segments
-        )
+    for segments in sorted(segment_ranges, key=attrgetter("offsets.start")):
+        waiting.setdefault(segments.offsets.partition, deque()).append(segments)
     seq_ranges: list[SeqRange] = []
     while waiting:
         ready = {key: _leading(queue) for key, queue in waiting.items()}

@@ -7,9 +7,11 @@ fetches. What a file weighs between its bounds is taken to be even. Pure.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.formats.offset_range import OffsetRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.history.forms.snapshot import DataFile, Snapshot
 
 WORK_UNIT_BYTES = 8 * 1024 * 1024
 FILE_BYTES = 64 * 1024
@@ -18,16 +20,13 @@ FILE_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TableRange:
-    """Offsets [start, end) of one partition, and every file of its table that may hold some.
+    """Offsets of one partition, and every file of its table that may hold some.
 
     There may be fewer rows than offsets, or none: control batches, transactions that were aborted,
     keys that were compacted away.
     """
 
-    topic_id: bytes
-    partition: int
-    start: int
-    end: int
+    offsets: OffsetRange
     files: tuple[DataFile, ...]
 
 
@@ -48,7 +47,8 @@ def table_range(
         return None
     end = min(end, reached)
     files = tuple(snapshot.files_for(partition, start, end))
-    return TableRange(snapshot.topic_id, partition, start, end, files)
+    offsets = OffsetRange(TopicPartition(snapshot.topic_id, partition), start, end)
+    return TableRange(offsets, files)
 
 
 def table_bytes(ranges: Iterable[TableRange]) -> int:
@@ -70,7 +70,7 @@ def joined(parts: Iterable[TableRange]) -> list[TableRange]:
         if last is not None and _is_next(last, part):
             known = {file.path for file in last.files}
             files = last.files + tuple(file for file in part.files if file.path not in known)
-            ranges[-1] = replace(last, end=part.end, files=files)
+            ranges[-1] = TableRange(last.offsets._replace(end=part.offsets.end), files)
         else:
             ranges.append(part)
     return ranges
@@ -88,12 +88,13 @@ def _work_units_of(one: TableRange) -> Iterator[WorkUnit]:
             active.append(remaining.popleft())
         files = _within(active, start, end)
         if files:
-            yield WorkUnit(replace(one, start=start, end=end, files=files), size_bytes)
+            offsets = OffsetRange(one.offsets.partition, start, end)
+            yield WorkUnit(TableRange(offsets, files), size_bytes)
 
 
 def _splits(one: TableRange) -> Iterator[tuple[int, int, int]]:
     """(start, end, bytes) of the parts of a range that together are all of it."""
-    start, gathered = one.start, 0.0
+    start, gathered = one.offsets.start, 0.0
     for low, high, density in _densities(one):
         at = low
         while gathered + density * (high - at) > WORK_UNIT_BYTES and at < high:
@@ -102,15 +103,15 @@ def _splits(one: TableRange) -> Iterator[tuple[int, int, int]]:
             yield start, at, int(gathered + density * step)
             start, gathered = at, 0.0
         gathered += density * (high - at)
-    if start < one.end:
-        yield start, one.end, int(gathered)
+    if start < one.offsets.end:
+        yield start, one.offsets.end, int(gathered)
 
 
 def _densities(one: TableRange) -> Iterator[tuple[int, int, float]]:
     """(from, to, bytes per offset) over a range, between the bounds of its files."""
-    steps: dict[int, float] = {one.start: 0.0, one.end: 0.0}
+    steps: dict[int, float] = {one.offsets.start: 0.0, one.offsets.end: 0.0}
     for file in one.files:
-        low, high = one.start, one.end
+        low, high = one.offsets.start, one.offsets.end
         if file.has_bounds:
             low, high = max(low, file.min_offset), min(high, file.max_offset + 1)
             span = file.max_offset + 1 - file.min_offset
@@ -119,7 +120,7 @@ def _densities(one: TableRange) -> Iterator[tuple[int, int, float]]:
         density = (file.size_bytes + FILE_BYTES) / span
         steps[low] = steps.get(low, 0.0) + density
         steps[high] = steps.get(high, 0.0) - density
-    density, at = 0.0, one.start
+    density, at = 0.0, one.offsets.start
     for place, change in sorted(steps.items()):
         if place > at:
             yield at, place, max(density, 0.0)
@@ -131,8 +132,5 @@ def _within(files: Sequence[DataFile], start: int, end: int) -> tuple[DataFile, 
 
 
 def _is_next(first: TableRange, second: TableRange) -> bool:
-    return (first.topic_id, first.partition, first.end) == (
-        second.topic_id,
-        second.partition,
-        second.start,
-    )
+    before, after = first.offsets, second.offsets
+    return (before.partition, before.end) == (after.partition, after.start)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
 from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.planning.layout import ChainLayout
@@ -145,7 +146,7 @@ def _by_chain(segment_ranges: Iterable[SegmentRange]) -> dict[int, list[SegmentR
 
     Partitions that moved to and fro between two brokers leave no such order: a chain comes once.
     """
-    wanted = sorted(segment_ranges, key=attrgetter("first_seq", "topic_id", "partition"))
+    wanted = sorted(segment_ranges, key=attrgetter("first_seq", "offsets.partition"))
     by_chain: dict[int, list[SegmentRange]] = {run.chain: [] for run in in_order(wanted)}
     for segments in wanted:
         by_chain[segments.chain].append(segments)
@@ -221,14 +222,16 @@ def _own_parts(
 def _part(
     segments: SegmentRange, seq_range: SeqRange, offsets: Mapping[SplitPoint, int]
 ) -> SegmentRange | None:
-    first, last, start, end = segments.first_seq, segments.last_seq, segments.start, segments.end
+    first, last = segments.first_seq, segments.last_seq
+    partition, start, end = segments.offsets
     if first < seq_range.first_seq:
         first, start = seq_range.first_seq, offsets[SplitPoint(segments, seq_range.first_seq)]
     if last > seq_range.last_seq:
         last, end = seq_range.last_seq, offsets[SplitPoint(segments, seq_range.last_seq + 1)]
     if start >= end:
         return None
-    return replace(segments, first_seq=first, last_seq=last, start=start, end=end)
+    part = OffsetRange(partition, start, end)
+    return replace(segments, offsets=part, first_seq=first, last_seq=last)
 
 
 def _tasks_of(history: Sequence[TableRange], seq_ranges: Sequence[SeqRange]) -> Iterator[ReadTask]:
@@ -238,13 +241,12 @@ def _tasks_of(history: Sequence[TableRange], seq_ranges: Sequence[SeqRange]) -> 
     before = tuple(history)
     for seq_range in seq_ranges:
         if any(
-            reached.get(TopicPartition(p.topic_id, p.partition), -1) > p.leader_epoch
-            for p in seq_range.segment_ranges
+            reached.get(p.offsets.partition, -1) > p.leader_epoch for p in seq_range.segment_ranges
         ):
             yield ReadTask(tuple(mine), before)
             mine, reached, before = [], {}, ()
         mine.append(seq_range)
         for segments in seq_range.segment_ranges:
-            reached[TopicPartition(segments.topic_id, segments.partition)] = segments.leader_epoch
+            reached[segments.offsets.partition] = segments.leader_epoch
     if mine or before:
         yield ReadTask(tuple(mine), before)

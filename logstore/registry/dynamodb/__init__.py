@@ -1,9 +1,8 @@
-"""The registry in one DynamoDB table, in three parts; `rows` puts them together.
+"""The registry in one DynamoDB table; `rows` puts its parts together.
 
-client      `client` makes one attempt per call, with credentials and time-outs; `url` says where
-            the table is, `table` makes it
-requests    `items` rows and conditions in DynamoDB's JSON, `requests` operations on rows, `errors`
-            its error answers as ours: pure
-grouping    `grouping` decides which calls go together (pure); `call_queue` holds those that wait,
-            `grouped_calls` sends a group and answers each call
+client      `client` makes one attempt per call, with credentials and time-outs; `table` makes the
+            table
+grouping    `call_queue` holds calls that wait, `grouped_calls` sends a group and answers each call
+
+What is sent and which calls go together: `logstore.registry.dynamodb_json`.
 """

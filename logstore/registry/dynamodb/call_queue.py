@@ -1,7 +1,7 @@
 """Calls that wait for a thread; threads take them in groups.
 
 Calls made in one tick of the event loop, or while every thread is busy, are taken together, as far
-as `registry.dynamodb.grouping` lets them.
+as `registry.dynamodb_json.grouping` lets them.
 
 A call whose caller has stopped waiting is left out; so a cancelled future means that nothing
 happened, and one that cannot be cancelled means that the call may have happened, or may yet.
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from logstore.errors import ConditionFailed, LogstoreError, Retryable, without_frames
-from logstore.registry.dynamodb.grouping import CallGroupLimits, next_group
-from logstore.registry.dynamodb.requests import Key
+from logstore.registry.dynamodb_json.grouping import CallGroupLimits, next_group
+from logstore.registry.dynamodb_json.requests import Key
 
 _Request = TypeVar("_Request")
 

@@ -31,8 +31,9 @@ from botocore.loaders import create_loader
 from botocore.session import Session
 
 from logstore.errors import Denied, Invalid, LogstoreError, Refused, Retryable, without_frames
-from logstore.registry.dynamodb.errors import lost, refusal
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.masked import masked
+from logstore.registry.dynamodb_json.errors import lost, refusal
+from logstore.registry.dynamodb_json.url import TableUrl
 
 CONNECT_TIMEOUT_S = 3.0
 READ_TIMEOUT_S = 5.0
@@ -94,7 +95,7 @@ class DynamoClient:
             except ClientError as error:
                 raise refusal(error.response, facts, writes=writes) from without_frames(error)
             except BotoCoreError as error:
-                text = f"{facts} error={error}"
+                text = f"{facts} error={masked(str(error))}"
                 raise _no_answer(error, text, writes=writes) from without_frames(error)
         return answer
 

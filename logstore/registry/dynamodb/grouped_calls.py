@@ -23,8 +23,8 @@ from logstore.errors import Denied, Invalid, LogstoreError
 from logstore.ports.registry import Row
 from logstore.registry.dynamodb.call_queue import CallQueue, PendingCall
 from logstore.registry.dynamodb.client import DynamoClient
-from logstore.registry.dynamodb.errors import TransactionCancelled
-from logstore.registry.dynamodb.grouping import (
+from logstore.registry.dynamodb_json.errors import TransactionCancelled
+from logstore.registry.dynamodb_json.grouping import (
     READS,
     TRANSACTIONS_MAX,
     WRITES,
@@ -32,8 +32,8 @@ from logstore.registry.dynamodb.grouping import (
     after_cancellation,
     is_transaction,
 )
-from logstore.registry.dynamodb.items import Item, decode_item
-from logstore.registry.dynamodb.requests import (
+from logstore.registry.dynamodb_json.items import Item, decode_item
+from logstore.registry.dynamodb_json.requests import (
     Key,
     Write,
     answered,

@@ -1,7 +1,8 @@
 """The registry in one DynamoDB table: asynchronous for brokers, blocking for Spark and tools.
 
-The service decides conditions and orders rows; `registry.dynamodb.items` says how ours are spelt.
-Reads are strongly consistent. A write whose condition fails is answered with the row as it stands.
+The service decides conditions and orders rows; `registry.dynamodb_json.items` says how ours are
+spelt. Reads are strongly consistent. A write whose condition fails is answered with the row as it
+stands.
 
 Two limits differ from the other back ends, far from what any row holds: an update is refused when
 the row exceeds the service's 400 KiB, not our 400,000 bytes, and when it sets more than some 300
@@ -20,8 +21,8 @@ from logstore.ports.registry import Condition, Row
 from logstore.registry.dynamodb.call_queue import CallQueue, PendingCall
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.grouped_calls import GroupedReads, GroupedWrites
-from logstore.registry.dynamodb.items import decode_item, encode_key
-from logstore.registry.dynamodb.requests import Write, delete, put, query, update
+from logstore.registry.dynamodb_json.items import decode_item, encode_key
+from logstore.registry.dynamodb_json.requests import Write, delete, put, query, update
 from logstore.registry.verdicts import check_key, check_query
 
 THREADS_MAX = 16

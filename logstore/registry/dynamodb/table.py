@@ -15,7 +15,7 @@ from typing import Any
 
 from logstore.errors import OutcomeUnknown, Refused, Retryable
 from logstore.registry.dynamodb.client import DynamoClient
-from logstore.registry.dynamodb.errors import NoTable
+from logstore.registry.dynamodb_json.errors import NoTable
 from logstore.retry import RetryDelays, pause_s, retry
 
 ATTEMPTS_MAX = 40  # a new table takes some seconds on AWS

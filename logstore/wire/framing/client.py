@@ -9,7 +9,6 @@ on, `Invalid` if the peer does not speak the version or its bytes make no sense.
 wire closes the connection: an answer that comes late would be taken for the next one's.
 """
 
-import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -28,14 +27,12 @@ from logstore.wire.framing.apis import (
     encode_request_frame,
 )
 from logstore.wire.framing.client_security import PLAIN, ClientSecurity
-from logstore.wire.framing.login import ClientLogin, log_in
 from logstore.wire.messages.api_versions import ApiVersionsRequest
 from logstore.wire.primitives import Buffer
 
 FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 """Kafka's own default for `socket.request.max.bytes`; a larger size means it is not Kafka."""
 
-NONCE_BYTES = 18
 _READ_BYTES = 256 * 1024
 _CORRELATION_IDS = 1 << 31
 _CLIENT_SOFTWARE = "logstore"
@@ -76,11 +73,9 @@ class Connection:
         *,
         client_id: str | None = "logstore",
         security: ClientSecurity = PLAIN,
-        login: ClientLogin | None = None,
     ) -> Self:
-        """Connect, and log in; the versions are asked for at the first call.
-
-        Raises `Retryable`, or `LoginFailed`.
+        """Connect; the versions are asked for at the first call. Raises `Retryable`, and what a
+        login raises.
         """
         try:
             peer = socket.create_connection((host, port), timeout_s)
@@ -88,22 +83,13 @@ class Connection:
             raise Retryable(f"cannot connect to {host}:{port}: {failure}") from failure
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = cls(security.secure(peer, host, port), timeout_s, client_id=client_id)
-        if login is not None:
-            connection._log_in(login)
+        if security.login is not None:
+            try:
+                security.login(connection)
+            except BaseException:
+                connection.close()
+                raise
         return connection
-
-    def _log_in(self, login: ClientLogin) -> None:
-        steps = log_in(login, secrets.token_urlsafe(NONCE_BYTES))
-        response: Any = None
-        try:
-            while True:
-                key, version, request = steps.send(response)
-                response = self.call(key, request, version)
-        except StopIteration:
-            return
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def is_closed(self) -> bool:

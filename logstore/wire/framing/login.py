@@ -3,6 +3,8 @@
 steps = log_in(login, nonce)
 key, version, request = next(steps)
 ... = steps.send(response)             until StopIteration
+
+`client_security.login_by` goes through them on a blocking connection. Pure.
 """
 
 from collections.abc import Generator

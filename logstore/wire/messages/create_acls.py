@@ -15,7 +15,8 @@ from logstore.wire.message_reader import (
     MessageReader, decoder,
 )
 from logstore.wire.message_writer import (
-    put_array, put_compact_array, put_compact_nullable_string, put_nullable_string,
+    put_array, put_compact_array, put_compact_nullable_string, put_compact_string,
+    put_nullable_string,
 )
 from logstore.wire.primitives import (
     Array, Buffer, Decode, Encode, Message,
@@ -25,6 +26,10 @@ _bb = Struct(">bb")
 _bbc = Struct(">bbB")
 _bc = Struct(">bB")
 _bh = Struct(">bh")
+_hc = Struct(">hB")
+_ic = Struct(">iB")
+_pack_b = Struct(">b").pack
+_pack_bbx = Struct(">bbx").pack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 
@@ -113,6 +118,34 @@ def _read_create_acls_request_v2(o: CreateAclsRequest, r: MessageReader) -> None
     r.tags()
 
 
+def _encode_acl_creation_list_v3(items: list[AclCreation], out: bytearray) -> None:
+    for o in items:
+        out += _pack_b(o.resource_type)
+        put_compact_string(o.resource_name, out)
+        out += _pack_b(o.resource_pattern_type)
+        put_compact_string(o.principal, out)
+        put_compact_string(o.host, out)
+        out += _pack_bbx(o.operation, o.permission_type)
+
+
+def _encode_create_acls_request_v3(o: CreateAclsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+    put_compact_array(o.creations, out, _encode_acl_creation_list_v3)
+    out.append(0)
+    return out
+
+
+def _read_acl_creation_result_v3(o: AclCreationResult, r: MessageReader) -> None:
+    o.error_code, n = r.fixed(_hc)
+    o.error_message = r.compact_nullable_string(n)
+    r.tags()
+
+
+def _read_create_acls_response_v3(o: CreateAclsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.results = r.compact_array(AclCreationResult, _read_acl_creation_result_v3, 4, n)
+    r.tags()
+
+
 def _encode_acl_creation_result_list_v1(items: list[AclCreationResult], out: bytearray) -> None:
     for o in items:
         out += _pack_h(o.error_code)
@@ -146,9 +179,11 @@ DECODE_REQUEST: dict[int, Decode[CreateAclsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[CreateAclsRequest]] = {
+    3: _encode_create_acls_request_v3,
 }
 
 DECODE_RESPONSE: dict[int, Decode[CreateAclsResponse]] = {
+    3: decoder(CreateAclsResponse, _read_create_acls_response_v3),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[CreateAclsResponse]] = {

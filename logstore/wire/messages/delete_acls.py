@@ -26,6 +26,8 @@ _bb = Struct(">bb")
 _bbc = Struct(">bbB")
 _bc = Struct(">bB")
 _bh = Struct(">bh")
+_hc = Struct(">hB")
+_ic = Struct(">iB")
 _pack_b = Struct(">b").pack
 _pack_bb = Struct(">bb").pack
 _pack_bbx = Struct(">bbx").pack
@@ -145,6 +147,47 @@ def _read_delete_acls_request_v2(o: DeleteAclsRequest, r: MessageReader) -> None
     r.tags()
 
 
+def _encode_delete_acls_filter_list_v3(items: list[DeleteAclsFilter], out: bytearray) -> None:
+    for o in items:
+        out += _pack_b(o.resource_type_filter)
+        put_compact_nullable_string(o.resource_name_filter, out)
+        out += _pack_b(o.pattern_type_filter)
+        put_compact_nullable_string(o.principal_filter, out)
+        put_compact_nullable_string(o.host_filter, out)
+        out += _pack_bbx(o.operation, o.permission_type)
+
+
+def _encode_delete_acls_request_v3(o: DeleteAclsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+    put_compact_array(o.filters, out, _encode_delete_acls_filter_list_v3)
+    out.append(0)
+    return out
+
+
+def _read_delete_acls_matching_acl_v3(o: DeleteAclsMatchingAcl, r: MessageReader) -> None:
+    o.error_code, n = r.fixed(_hc)
+    o.error_message = r.compact_nullable_string(n)
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    o.pattern_type, n = r.fixed(_bc)
+    o.principal = r.compact_string(n)
+    o.host = r.compact_string()
+    o.operation, o.permission_type, n = r.fixed(_bbc)
+    r.tags(n)
+
+
+def _read_delete_acls_filter_result_v3(o: DeleteAclsFilterResult, r: MessageReader) -> None:
+    o.error_code, n = r.fixed(_hc)
+    o.error_message = r.compact_nullable_string(n)
+    o.matching_acls = r.compact_array(DeleteAclsMatchingAcl, _read_delete_acls_matching_acl_v3, 11)
+    r.tags()
+
+
+def _read_delete_acls_response_v3(o: DeleteAclsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, n = r.fixed(_ic)
+    o.filter_results = r.compact_array(DeleteAclsFilterResult, _read_delete_acls_filter_result_v3, 5, n)
+    r.tags()
+
+
 def _encode_delete_acls_matching_acl_list_v1(items: list[DeleteAclsMatchingAcl], out: bytearray) -> None:
     for o in items:
         out += _pack_h(o.error_code)
@@ -204,9 +247,11 @@ DECODE_REQUEST: dict[int, Decode[DeleteAclsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DeleteAclsRequest]] = {
+    3: _encode_delete_acls_request_v3,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DeleteAclsResponse]] = {
+    3: decoder(DeleteAclsResponse, _read_delete_acls_response_v3),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DeleteAclsResponse]] = {

@@ -26,6 +26,7 @@ _bb = Struct(">bb")
 _bbc = Struct(">bbB")
 _bc = Struct(">bB")
 _bh = Struct(">bh")
+_ihc = Struct(">ihB")
 _pack_b = Struct(">b").pack
 _pack_bb = Struct(">bb").pack
 _pack_bbx = Struct(">bbx").pack
@@ -121,6 +122,38 @@ def _read_describe_acls_request_v2(o: DescribeAclsRequest, r: MessageReader) -> 
     r.tags(n)
 
 
+def _encode_describe_acls_request_v3(o: DescribeAclsRequest, out: bytearray, parts: list[Buffer]) -> bytearray:
+    out += _pack_b(o.resource_type_filter)
+    put_compact_nullable_string(o.resource_name_filter, out)
+    out += _pack_b(o.pattern_type_filter)
+    put_compact_nullable_string(o.principal_filter, out)
+    put_compact_nullable_string(o.host_filter, out)
+    out += _pack_bbx(o.operation, o.permission_type)
+    return out
+
+
+def _read_acl_description_v3(o: AclDescription, r: MessageReader) -> None:
+    o.principal = r.compact_string()
+    o.host = r.compact_string()
+    o.operation, o.permission_type, n = r.fixed(_bbc)
+    r.tags(n)
+
+
+def _read_describe_acls_resource_v3(o: DescribeAclsResource, r: MessageReader) -> None:
+    o.resource_type, n = r.fixed(_bc)
+    o.resource_name = r.compact_string(n)
+    o.pattern_type, n = r.fixed(_bc)
+    o.acls = r.compact_array(AclDescription, _read_acl_description_v3, 5, n)
+    r.tags()
+
+
+def _read_describe_acls_response_v3(o: DescribeAclsResponse, r: MessageReader) -> None:
+    o.throttle_time_ms, o.error_code, n = r.fixed(_ihc)
+    o.error_message = r.compact_nullable_string(n)
+    o.resources = r.compact_array(DescribeAclsResource, _read_describe_acls_resource_v3, 5)
+    r.tags()
+
+
 def _encode_acl_description_list_v1(items: list[AclDescription], out: bytearray) -> None:
     for o in items:
         put_string(o.principal, out)
@@ -174,9 +207,11 @@ DECODE_REQUEST: dict[int, Decode[DescribeAclsRequest]] = {
 }
 
 ENCODE_REQUEST: dict[int, Encode[DescribeAclsRequest]] = {
+    3: _encode_describe_acls_request_v3,
 }
 
 DECODE_RESPONSE: dict[int, Decode[DescribeAclsResponse]] = {
+    3: decoder(DescribeAclsResponse, _read_describe_acls_response_v3),
 }
 
 ENCODE_RESPONSE: dict[int, Encode[DescribeAclsResponse]] = {

@@ -15,6 +15,7 @@ from logstore.security.scram import (
     salted_password,
 )
 from logstore.wire.errors import ErrorCode
+from logstore.wire.framing.client_security import PLAIN, ClientSecurity, login_by
 from logstore.wire.framing.login import ClientLogin
 from logstore.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -48,7 +49,9 @@ def running() -> Iterator[Running]:
 
 
 def open_as(running: Running, login: ClientLogin | None) -> full_wire.Connection:
-    return full_wire.Connection.open("127.0.0.1", running.listener.port, DEADLINE_S, login=login)
+    security = PLAIN if login is None else ClientSecurity(login=login_by(login))
+    port = running.listener.port
+    return full_wire.Connection.open("127.0.0.1", port, DEADLINE_S, security=security)
 
 
 def alice(password: str = "pencil", mechanism: str = SHA_256) -> ClientLogin:
@@ -178,10 +181,10 @@ def test_a_session_ends_unless_the_client_logs_in_again() -> None:
         add_user(running, "alice", "pencil")
         add_user(running, "bob", "pencil")
         with open_as(running, alice()) as client:
-            client._log_in(alice())
+            login_by(alice())(client)
             assert client.call(METADATA, MetadataRequest(topics=[])).brokers
             with pytest.raises(LoginFailed):
-                client._log_in(ClientLogin(SHA_256, SHA_256, "bob", "pencil"))
+                login_by(ClientLogin(SHA_256, SHA_256, "bob", "pencil"))(client)
         with open_as(running, alice()) as client:
             running.clock.later_s = 0.1
             with pytest.raises(ENDED):

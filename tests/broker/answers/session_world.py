@@ -6,9 +6,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from broker.answers.decisions.fetch_session import FetchSession
+from broker.answers.decisions.fetch_sessions import FetchSessions
 from broker.answers.fetch_interest import SessionInterest
-from broker.answers.fetch_session import FetchSession
-from broker.answers.fetch_sessions import FetchSessions
 from logstore.wire.errors import ErrorCode
 from logstore.wire.messages.fetch import (
     FetchableTopicResponse,

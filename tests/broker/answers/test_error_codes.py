@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.answers.error_codes import BATCH_CODES, CODES, PRODUCER_CODES, Refuse, code_of
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.error_codes import BATCH_CODES, CODES, PRODUCER_CODES, code_of
 from logstore import errors
 from logstore.epoch.leader import ProducerRefused, Refusal
 from logstore.records.batch import CorruptBatch, InvalidBatch, Reason

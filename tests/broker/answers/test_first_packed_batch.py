@@ -7,8 +7,8 @@ from tests.broker.running import NOW_MS, batch_of
 
 STORY = """
 import sys
-from broker.answers.record_checks import RecordChecks
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.record_checks import RecordChecks
+from broker.answers.decisions.topic_rules import TopicRules
 from logstore.config.broker import BrokerSettings
 
 packed = memoryview(bytes.fromhex("{batch}"))
@@ -25,8 +25,8 @@ assert second.check(packed, rules, {now_ms}) == {now_ms}
 """
 PLAIN_STORY = """
 import sys
-from broker.answers.record_checks import RecordChecks
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.record_checks import RecordChecks
+from broker.answers.decisions.topic_rules import TopicRules
 from logstore.config.broker import BrokerSettings
 
 plain = memoryview(bytes.fromhex("{batch}"))

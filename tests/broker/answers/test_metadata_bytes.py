@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.answers.decisions.shown_cluster import INTERNAL_TOPICS, show_replicas
 from broker.answers.metadata_bytes import (
     API,
     NOT_ASKED,
@@ -12,7 +13,6 @@ from broker.answers.metadata_bytes import (
     encode_topic,
     frame_with_topics,
 )
-from broker.answers.shown_cluster import INTERNAL_TOPICS, show_replicas
 from logstore.epoch.log import Topic
 from logstore.formats.partition_row import PartitionRow
 from logstore.wire.framing.apis import encode_frame

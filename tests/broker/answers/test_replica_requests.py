@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.answers.replica_requests import Election, cancel, elect, reassign
 from logstore.formats.partition_row import NO_BROKER, PartitionRow
 from logstore.protocol.topics.replica_changes import Placement

@@ -6,7 +6,6 @@ import pytest
 
 from broker.answers.side_by_side import look_up_side_by_side
 from logstore.errors import Retryable
-from logstore.testing.virtual_loop import run
 
 
 class Reads:
@@ -40,54 +39,42 @@ async def settle() -> None:
     await waited
 
 
-def test_as_many_as_allowed_are_read_at_once_and_each_once() -> None:
-    async def scenario() -> None:
-        reads = Reads()
-        async with asyncio.TaskGroup() as tasks:
-            late = tasks.create_task(look_up(reads, asyncio.Semaphore(64)))
-            await settle()
-            assert reads.under_way == 16
-            reads.let_go.set()
-        assert (late.result(), reads.most) == ([], 16)
-        assert sorted(reads.ended) == list(range(100))
-
-    run(scenario())
+async def test_as_many_as_allowed_are_read_at_once_and_each_once() -> None:
+    reads = Reads()
+    async with asyncio.TaskGroup() as tasks:
+        late = tasks.create_task(look_up(reads, asyncio.Semaphore(64)))
+        await settle()
+        assert reads.under_way == 16
+        reads.let_go.set()
+    assert (late.result(), reads.most) == ([], 16)
+    assert sorted(reads.ended) == list(range(100))
 
 
-def test_requests_share_the_bound_and_none_waits_for_all_of_another() -> None:
-    async def scenario() -> None:
-        reads, others, turns = Reads(), Reads(), asyncio.Semaphore(16)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(look_up(reads, turns))
-            tasks.create_task(look_up(others, turns))
-            await settle()
-            assert (reads.under_way, others.under_way) == (16, 0)
-            reads.let_go.set()
-            await settle()
-            assert others.under_way == 16
-            assert len(reads.ended) < 100, "it has the turns that are left"
-            others.let_go.set()
-        assert len(reads.ended) == len(others.ended) == 100
-
-    run(scenario())
+async def test_requests_share_the_bound_and_none_waits_for_all_of_another() -> None:
+    reads, others, turns = Reads(), Reads(), asyncio.Semaphore(16)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(look_up(reads, turns))
+        tasks.create_task(look_up(others, turns))
+        await settle()
+        assert (reads.under_way, others.under_way) == (16, 0)
+        reads.let_go.set()
+        await settle()
+        assert others.under_way == 16
+        assert len(reads.ended) < 100, "it has the turns that are left"
+        others.let_go.set()
+    assert len(reads.ended) == len(others.ended) == 100
 
 
-def test_what_had_no_time_is_named_and_leaves_its_turns() -> None:
-    async def scenario() -> None:
-        reads, turns = Reads(), asyncio.Semaphore(16)
-        assert await look_up(reads, turns, 20) == list(range(20))
-        assert reads.under_way == 0 and not turns.locked()
-
-    run(scenario())
+async def test_what_had_no_time_is_named_and_leaves_its_turns() -> None:
+    reads, turns = Reads(), asyncio.Semaphore(16)
+    assert await look_up(reads, turns, 20) == list(range(20))
+    assert reads.under_way == 0 and not turns.locked()
 
 
-def test_an_error_is_raised_as_it_is() -> None:
+async def test_an_error_is_raised_as_it_is() -> None:
     async def fail(number: int) -> None:
         raise Retryable(f"number={number}")
 
-    async def scenario() -> None:
-        turns = asyncio.Semaphore(1)
-        with pytest.raises(Retryable, match="number=0"):
-            await look_up_side_by_side([0, 1], fail, turns, at_once=1, timeout_s=1.0)
-
-    run(scenario())
+    turns = asyncio.Semaphore(1)
+    with pytest.raises(Retryable, match="number=0"):
+        await look_up_side_by_side([0, 1], fail, turns, at_once=1, timeout_s=1.0)

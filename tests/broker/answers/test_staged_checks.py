@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.answers import record_checks
+from broker.answers.decisions import record_checks
+from broker.answers.decisions.topic_rules import TopicRules
 from broker.answers.staged_checks import (
     SLICE_BYTES,
     CheckedPart,
@@ -10,7 +11,6 @@ from broker.answers.staged_checks import (
     ReadPart,
     check_in_slices,
 )
-from broker.answers.topic_rules import TopicRules
 from logstore.config.broker import BrokerSettings
 from logstore.errors import Corrupt, Invalid
 from logstore.formats.staged_object import StagedBuilder, StagedRef, decode_staged

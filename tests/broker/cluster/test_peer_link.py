@@ -11,8 +11,9 @@ from broker.cluster.peer_link import ANSWER_BYTES_MAX, PeerLink
 from broker.cluster.peers import Peer, TcpPeers
 from broker.network.authorizer import Operation
 from logstore.ports.clock import SystemClock
+from logstore.wire.framing.apis import API_VERSIONS_KEY
 from tests.broker.network.test_authorizer import deny
-from tests.broker.running import Running
+from tests.broker.running import Running, running_broker
 
 DEADLINE_S = 20.0
 
@@ -40,7 +41,9 @@ async def answering(answer: Callable[[bytes], bytes]) -> AsyncIterator[int]:
         with suppress(asyncio.IncompleteReadError, OSError):
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
-                writer.write(answer(await reader.readexactly(size)))
+                frame = await reader.readexactly(size)
+                if int.from_bytes(frame[:2], "big") != API_VERSIONS_KEY:  # which greets
+                    writer.write(answer(frame))
         writer.close()
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
@@ -59,6 +62,19 @@ def test_a_broker_reads_the_feed_when_it_is_asked(running: Running) -> None:
             assert await peers.read_feed(3, 7, known) is None
 
     asyncio.run(story())
+
+
+def test_a_connection_to_a_broker_asks_at_once_so_that_it_may_be_silent() -> None:
+    with running_broker({"logstore.first.request.max.ms": "100"}) as running:
+
+        async def story() -> None:
+            async with connected(running.listener.public_address[1]) as peers:
+                clients = running.broker.clients
+                await asyncio.to_thread(running.wait_until, lambda: not clients.newcomer_count)
+                assert peers.has_any
+                assert clients.connections
+
+        asyncio.run(story())
 
 
 def test_only_who_may_act_as_a_broker_may_ask(running: Running) -> None:

@@ -117,16 +117,13 @@ def test_offsets_that_find_no_room_are_refused_and_known_ones_go_on() -> None:
     play(story)
 
 
-def test_other_coordinators_of_the_broker_count_too() -> None:
-    async def main() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            limits = GroupLimits(initial_delay_ms=0, memory_bytes_max=MEMORY_BYTES)
-            bench = Bench(MemoryPartition(), tasks, limits)
-            bench.used_bytes = lambda: MEMORY_BYTES
-            coordinator = await bench.loaded()
-            assert join(coordinator, "g").code == ErrorCode.GROUP_MAX_SIZE_REACHED
-
-    run(main())
+async def test_other_coordinators_of_the_broker_count_too() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        limits = GroupLimits(initial_delay_ms=0, memory_bytes_max=MEMORY_BYTES)
+        bench = Bench(MemoryPartition(), tasks, limits)
+        bench.used_bytes = lambda: MEMORY_BYTES
+        coordinator = await bench.loaded()
+        assert join(coordinator, "g").code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 def member(size: int) -> MemberValue:

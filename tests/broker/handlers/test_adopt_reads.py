@@ -5,7 +5,8 @@ from itertools import chain, repeat
 
 import pytest
 
-from broker.answers import record_checks, staged_checks
+from broker.answers import staged_checks
+from broker.answers.decisions import record_checks
 from broker.answers.staged_fronts import KEPT_MAX
 from logstore.formats.segment import HEADER_BYTES
 from logstore.formats.topic_partition import TopicPartition

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.answers.feature_updates import FORMAT_LEVEL
+from broker.answers.decisions.feature_updates import FORMAT_LEVEL
 from broker.handlers.served_requests import HANDLERS
 from logstore.formats.levels import OLDEST_LEVEL
 from logstore.wire.errors import ErrorCode

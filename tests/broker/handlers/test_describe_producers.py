@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from broker.answers.budgets import BUDGETS, Budget
+from broker.answers.decisions.budgets import BUDGETS, Budget
 from broker.network.authorizer import Operation
 from broker.network.turns import SLICE_S, Turns
 from logstore.wire.errors import ErrorCode

@@ -74,7 +74,7 @@ class NoDescribing(AllowAll):
         resource: object,
         groups: tuple[str, ...] = (),
     ) -> bool:
-        return operation is not Operation.DESCRIBE
+        return operation not in (Operation.DESCRIBE, Operation.CLUSTER_ACTION)
 
 
 def test_a_client_that_may_not_describe_the_topic_is_refused(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.answers.record_checks import RecordChecks
+from broker.answers.decisions.record_checks import RecordChecks
 from broker.network.departures import left_by_their_clients
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record

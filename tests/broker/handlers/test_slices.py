@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.answers.broker import CHANGES_MAX
-from broker.answers.budgets import BUDGETS, Budget
+from broker.answers.decisions.budgets import BUDGETS, Budget
 from broker.groups.decisions import deletion
 from broker.handlers import leave_group, produce
 from broker.network import connection

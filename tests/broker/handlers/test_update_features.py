@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.answers.feature_updates import FORMAT_LEVEL, UpgradeType
+from broker.answers.decisions.feature_updates import FORMAT_LEVEL, UpgradeType
 from broker.network.authorizer import Operation
 from logstore.formats.broker_row import BROKER, BrokerRow, BrokerStatus
 from logstore.formats.cluster_row import CLUSTER

@@ -11,9 +11,9 @@ from broker.http.cluster_json import cluster_document
 from broker.http.console import POLICY
 from broker.http.groups_json import GROUPS_A_PAGE, TOPICS_MAX
 from broker.http.topics_json import PARTITIONS_A_PAGE, TOPICS_A_PAGE
-from logstore.cli.cluster_calls import LATEST, Cluster
+from logstore.cli.brokers.cluster_calls import LATEST, Cluster
+from logstore.cli.brokers.group_calls import describe_group, list_groups, offsets_at
 from logstore.cli.command import BootstrapAddress
-from logstore.cli.group_calls import describe_group, list_groups, offsets_at
 from tests.broker.group_calls import SETTINGS, commit, join, prepare, prepare_cluster
 from tests.broker.http.pages import Answered, Pages, ask, pages_of
 from tests.broker.running import DEADLINE_S, Running, batch_of, produce, running_broker

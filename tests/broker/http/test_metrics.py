@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.http.catalogue import METRICS, PROCESS, MetricKind
-from broker.http.label_names import LABEL_CHARACTERS_MAX, OTHER
+from broker.http.decisions.catalogue import METRICS, PROCESS, MetricKind
+from broker.http.decisions.label_names import LABEL_CHARACTERS_MAX, OTHER
 from logstore.errors import OutcomeUnknown, Retryable, Throttled
 from logstore.formats.segment import ENTRY_BYTES, HEADER_BYTES
 from logstore.formats.table_row import TABLE, TableRow

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from broker.http.places import ASKERS_MAX, NEWCOMERS_MAX
+from broker.http.decisions.places import ASKERS_MAX, NEWCOMERS_MAX
 from broker.http.server import Answer, HttpPage, HttpServer
 from broker.network.listeners import Listener, bind, parse_address
 from tests.broker.http.pages import ask

@@ -222,3 +222,16 @@ def test_the_memory_of_a_frame_that_was_mapped_is_not_used_for_another() -> None
 def resident_bytes() -> int:
     """Of this process, now."""
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * resource.getpagesize()
+
+
+def test_without_a_login_a_frame_is_small_until_the_limit_is_lifted() -> None:
+    box = inbox()
+    box.limit(produce_bytes_max=1024, frame_bytes_max=1024)
+    assert feed(box, framed(FETCH + bytes(1022))) == [FETCH + bytes(1022)]
+    for key in (PRODUCE, FETCH):
+        other = inbox()
+        other.limit(produce_bytes_max=1024, frame_bytes_max=1024)
+        with pytest.raises(BadFrame, match="frame size=1025 max=1024"):
+            feed(other, framed(key + bytes(1023)))
+    box.limit(produce_bytes_max=100 * MiB, frame_bytes_max=MiB)
+    assert feed(box, framed(FETCH + bytes(100_000))) == [FETCH + bytes(100_000)]

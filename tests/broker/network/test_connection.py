@@ -2,12 +2,17 @@
 
 import logging
 import random
+import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from broker.network.connection import ClientConnection
+from broker.network.listeners import Listener
 from broker.network.slow_readers import UNSENT_BYTES_MAX
+from logstore.config.listener_security import SecurityProtocol
 from logstore.errors import LogstoreError, OutcomeUnknown
 from logstore.wire.framing.apis import decode_response_header, encode_request_frame
 from logstore.wire.messages.api_versions import ApiVersionsRequest
@@ -318,6 +323,69 @@ def test_connections_beyond_the_limit_are_closed(
         assert "too many connections" in caplog.text
         running.wait_until(lambda: not running.broker.clients.connections)
         assert_serves(running)
+
+
+def test_silent_connections_lock_no_client_out() -> None:
+    with running_broker({"max.connections": "80"}) as running:
+        silent = [running.connect() for _ in range(80)]
+        running.wait_until(lambda: len(running.broker.clients.connections) == 80)
+        with running.connect() as client:
+            assert client.negotiate()
+            assert_closed(silent[0])
+            assert client.negotiate()
+        for other in silent:
+            other.close()
+
+
+def test_a_connection_without_a_request_is_closed_and_one_that_has_asked_stays(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with running_broker({"logstore.first.request.max.ms": "100"}) as running:
+        with running.connect() as client, running.connect() as silent:
+            client.negotiate()
+            silent.send_raw(frame(METADATA, MetadataRequest(()))[:-1])
+            assert_closed(silent)
+            assert client.negotiate()
+        assert "no request: logstore.first.request.max.ms=100" in caplog.text
+
+
+def test_a_health_check_that_connects_and_leaves_writes_no_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with running_broker() as running:
+        caplog.clear()
+        before = running.broker.clients.accepted_count
+        for _ in range(3):
+            running.connect().close()
+        running.wait_until(lambda: running.broker.clients.accepted_count == before + 3)
+        running.wait_until(lambda: not running.broker.clients.connections)
+        assert not caplog.records
+        assert not running.broker.clients.refusals.count
+
+
+def test_before_a_login_requests_are_small_and_the_time_runs_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = {"logstore.first.request.max.ms": "500", "sasl.server.max.receive.size": "1024"}
+    with running_broker(settings) as running:
+        secured = replace(running.listener, protocol=SecurityProtocol.SASL_PLAINTEXT)
+        ours, theirs = socket.socketpair()
+        running.wait_for(accepted(running, secured, theirs))
+        with Connection(ours, DEADLINE_S) as client:
+            client.send_raw((2000).to_bytes(4, "big") + bytes(2000))
+            assert_closed(client)
+        assert "frame size=2000 max=1024" in caplog.text
+        ours, theirs = socket.socketpair()
+        running.wait_for(accepted(running, secured, theirs))
+        with Connection(ours, DEADLINE_S) as client:
+            client.negotiate()
+            assert_closed(client)
+
+
+async def accepted(running: Running, listener: Listener, theirs: socket.socket) -> None:
+    clients = running.broker.clients
+    theirs.setblocking(False)
+    await clients.loop.connect_accepted_socket(lambda: ClientConnection(clients, listener), theirs)
 
 
 @pytest.mark.slow

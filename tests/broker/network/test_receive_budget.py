@@ -105,35 +105,29 @@ def test_requests_that_wait_for_one_another_all_finish_within_the_budget_and_one
     run(scenario())
 
 
-def test_requests_that_do_not_arrive_are_closed_while_others_wait_the_largest_first() -> None:
-    async def scenario() -> None:
-        budget, peers = await peers_of([MiB, 2 * MiB, 200 * KiB])
-        small, large, waits = peers
-        small.send(65 * KiB)
-        large.send(300 * KiB)
-        assert budget.used_bytes > BUDGET
-        waits.send(150 * KiB)
-        assert budget.waiting_count == 1
-        await SystemClock().sleep_s(STALL_S + 1)
-        assert large.refused
-        assert not (small.refused or waits.refused)
-        assert budget.waiting_count == 0
-        waits.send(MiB)
-        assert waits.is_done
-
-    run(scenario())
+async def test_requests_that_do_not_arrive_are_closed_while_others_wait_the_largest_first() -> None:
+    budget, peers = await peers_of([MiB, 2 * MiB, 200 * KiB])
+    small, large, waits = peers
+    small.send(65 * KiB)
+    large.send(300 * KiB)
+    assert budget.used_bytes > BUDGET
+    waits.send(150 * KiB)
+    assert budget.waiting_count == 1
+    await SystemClock().sleep_s(STALL_S + 1)
+    assert large.refused
+    assert not (small.refused or waits.refused)
+    assert budget.waiting_count == 0
+    waits.send(MiB)
+    assert waits.is_done
 
 
-def test_requests_may_take_their_time_while_there_is_room() -> None:
-    async def scenario() -> None:
-        budget, peers = await peers_of([MiB, MiB])
-        for peer in peers:
-            peer.send(70 * KiB)
-        await SystemClock().sleep_s(10 * STALL_S)
-        assert not any(peer.refused for peer in peers)
-        assert budget.used_bytes == sum(peer.unfinished_bytes for peer in peers)
-
-    run(scenario())
+async def test_requests_may_take_their_time_while_there_is_room() -> None:
+    budget, peers = await peers_of([MiB, MiB])
+    for peer in peers:
+        peer.send(70 * KiB)
+    await SystemClock().sleep_s(10 * STALL_S)
+    assert not any(peer.refused for peer in peers)
+    assert budget.used_bytes == sum(peer.unfinished_bytes for peer in peers)
 
 
 def test_small_batches_pass_while_unfinished_requests_hold_the_budget() -> None:

@@ -75,17 +75,14 @@ def test_the_largest_debtors_that_take_nothing_are_closed_until_the_rest_is_with
     assert refused_of([tenth, tenth]) == [False, False]
 
 
-def test_a_share_is_what_the_connection_and_all_of_them_have_left() -> None:
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        readers = SlowReaders(loop, Timers(loop))
-        assert readers.share_bytes(0) == UNSENT_BYTES_MAX
-        assert readers.share_bytes(MiB) == CONNECTION_BYTES_MAX - MiB
-        readers.changed(UNSENT_BYTES_MAX)
-        assert readers.share_bytes(MiB) == FAIR_BYTES
-        assert readers.share_bytes(CONNECTION_BYTES_MAX) == 0
-
-    run(scenario())
+async def test_a_share_is_what_the_connection_and_all_of_them_have_left() -> None:
+    loop = asyncio.get_running_loop()
+    readers = SlowReaders(loop, Timers(loop))
+    assert readers.share_bytes(0) == UNSENT_BYTES_MAX
+    assert readers.share_bytes(MiB) == CONNECTION_BYTES_MAX - MiB
+    readers.changed(UNSENT_BYTES_MAX)
+    assert readers.share_bytes(MiB) == FAIR_BYTES
+    assert readers.share_bytes(CONNECTION_BYTES_MAX) == 0
 
 
 def test_no_fetch_is_begun_while_answers_take_twice_their_budget() -> None:

@@ -41,24 +41,21 @@ def test_deadlines_are_met_unless_they_were_unset(plan: list[tuple[float, bool]]
     run(story())
 
 
-def test_an_earlier_deadline_set_later_is_met_first() -> None:
-    async def story() -> None:
-        timers = Timers(asyncio.get_running_loop())
-        late, early = Alarm(), Alarm()
-        timers.set(late, 10)
-        timers.set(early, 1)
-        await VirtualClock().sleep_s(2)
+async def test_an_earlier_deadline_set_later_is_met_first() -> None:
+    timers = Timers(asyncio.get_running_loop())
+    late, early = Alarm(), Alarm()
+    timers.set(late, 10)
+    timers.set(early, 1)
+    await VirtualClock().sleep_s(2)
 
-        assert early.rang_s is not None
-        assert late.rang_s is None
-        timers.close()
-        await VirtualClock().sleep_s(20)
-        assert late.rang_s is None
-
-    run(story())
+    assert early.rang_s is not None
+    assert late.rang_s is None
+    timers.close()
+    await VirtualClock().sleep_s(20)
+    assert late.rang_s is None
 
 
-def test_a_deadline_that_another_unsets_when_both_are_due_is_not_met() -> None:
+async def test_a_deadline_that_another_unsets_when_both_are_due_is_not_met() -> None:
     class Unsetting(Alarm):
         def __init__(self, timers: Timers, other: Alarm) -> None:
             super().__init__()
@@ -67,20 +64,17 @@ def test_a_deadline_that_another_unsets_when_both_are_due_is_not_met() -> None:
         def time_out(self) -> None:
             self._timers.unset(self._other)
 
-    async def story() -> None:
-        timers = Timers(asyncio.get_running_loop())
-        second = Alarm()
-        first = Unsetting(timers, second)
-        timers.set(first, 1)
-        timers.set(second, 1)
-        await VirtualClock().sleep_s(5)
+    timers = Timers(asyncio.get_running_loop())
+    second = Alarm()
+    first = Unsetting(timers, second)
+    timers.set(first, 1)
+    timers.set(second, 1)
+    await VirtualClock().sleep_s(5)
 
-        assert second.rang_s is None
-
-    run(story())
+    assert second.rang_s is None
 
 
-def test_a_deadline_that_sets_another_is_met_again() -> None:
+async def test_a_deadline_that_sets_another_is_met_again() -> None:
     class Repeating(Alarm):
         def __init__(self, timers: Timers) -> None:
             super().__init__()
@@ -91,15 +85,12 @@ def test_a_deadline_that_sets_another_is_met_again() -> None:
             self.count += 1
             self._timers.set(self, 1)
 
-    async def story() -> None:
-        timers = Timers(asyncio.get_running_loop())
-        alarm = Repeating(timers)
-        timers.set(alarm, 1)
-        await VirtualClock().sleep_s(10.5)
+    timers = Timers(asyncio.get_running_loop())
+    alarm = Repeating(timers)
+    timers.set(alarm, 1)
+    await VirtualClock().sleep_s(10.5)
 
-        assert 9 <= alarm.count <= 10
-
-    run(story())
+    assert 9 <= alarm.count <= 10
 
 
 class Faulty(Alarm):
@@ -108,17 +99,14 @@ class Faulty(Alarm):
         raise ValueError("a fault of the timer's owner")
 
 
-def test_a_fault_of_one_is_reported_and_leaves_the_others_their_deadlines() -> None:
-    async def story() -> None:
-        loop, faults = asyncio.get_running_loop(), list[object]()
-        loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
-        timers = Timers(loop)
-        alarms = [Alarm(), Faulty(), Alarm(), Faulty(), Alarm()]
-        for alarm in alarms:
-            timers.set(alarm, 1)
-        await VirtualClock().sleep_s(2)
+async def test_a_fault_of_one_is_reported_and_leaves_the_others_their_deadlines() -> None:
+    loop, faults = asyncio.get_running_loop(), list[object]()
+    loop.set_exception_handler(lambda _, context: faults.append(context.get("exception")))
+    timers = Timers(loop)
+    alarms = [Alarm(), Faulty(), Alarm(), Faulty(), Alarm()]
+    for alarm in alarms:
+        timers.set(alarm, 1)
+    await VirtualClock().sleep_s(2)
 
-        assert all(alarm.rang_s is not None for alarm in alarms)
-        assert [type(fault) for fault in faults] == [ValueError, ValueError]
-
-    run(story())
+    assert all(alarm.rang_s is not None for alarm in alarms)
+    assert [type(fault) for fault in faults] == [ValueError, ValueError]

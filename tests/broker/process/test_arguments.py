@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.answers.shown_configs import show_broker_configs
+from broker.answers.decisions.shown_configs import show_broker_configs
 from broker.process.arguments import add_arguments, printed_settings, settings_of
 from logstore.cli.environment import SETTINGS
 from logstore.config.printed import FORMATS
 from logstore.config.sources import from_toml
 from logstore.errors import Invalid
+from logstore.stores.backends import Backends
+from logstore.stores.location import DirectoryLocation
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
@@ -101,3 +103,14 @@ def test_a_secret_is_shown_to_no_user_and_no_client(
     assert "hunter2" not in printed_settings(arguments, style)
     assert (shown.value, shown.is_sensitive) == (None, True)
     assert shown.synonyms[0].value is None
+
+
+@pytest.mark.parametrize("style", FORMATS)
+@pytest.mark.parametrize("password", ["canary", "can/ary", "can ary"])
+def test_a_login_in_an_endpoint_is_neither_printed_nor_served(style: str, password: str) -> None:
+    arguments = parsed("--url", "/log", "--set", f"storage.endpoint=https://me:{password}@host")
+    text = printed_settings(arguments, style)
+    assert "ary" not in text.replace("binary", "")
+    with pytest.raises(Invalid, match=r"storage\.endpoint holds credentials") as refused:
+        Backends(DirectoryLocation(Path("/log")), settings_of(arguments).settings.storage)
+    assert "ary" not in str(refused.value)

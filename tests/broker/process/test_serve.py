@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from logstore.config.authorizer_settings import AUTHORIZER, STANDARD_AUTHORIZER
+from logstore.formats.acl_record import acl_record_key
 from logstore.formats.broker_row import BROKER
 from logstore.ports.clock import SystemClock
 from logstore.ports.registry import RowExists
@@ -96,3 +98,23 @@ def test_a_broker_whose_place_was_taken_says_so_and_starts_again(tmp_path: Path)
         broker.wait_for("epoch 2 listening on")
         broker.send(signal.SIGTERM)
         assert broker.wait() == 0
+
+
+def test_a_broker_that_cannot_read_what_clients_may_do_serves_no_client(tmp_path: Path) -> None:
+    """A record of ACLs is damaged; a broker without an authorizer does not ask for it."""
+    record = tmp_path / "log" / acl_record_key("3", 1)
+    with serve(tmp_path / "log") as broker:
+        broker.wait_for(LISTENING)
+        record.parent.mkdir(parents=True)
+        record.write_bytes(b"{}")
+        broker.send(signal.SIGTERM)
+        assert broker.wait() == 0
+    with serve(tmp_path / "log", "--set", f"{AUTHORIZER}={STANDARD_AUTHORIZER}") as broker:
+        assert broker.wait() == 1
+        assert any(
+            f"record of ACLs cannot be read: key={acl_record_key('3', 1)}" in line
+            for line in broker.lines
+        )
+        assert not any("listening" in line for line in broker.lines)
+    with serve(tmp_path / "log") as broker:
+        broker.wait_for(LISTENING)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.answers.error_codes import Refuse
+from broker.answers.decisions.refuse import Refuse
 from broker.answers.thread_work import run_in_thread
 from broker.handlers import dispatch
 from broker.handlers.served_requests import HANDLERS

@@ -13,7 +13,7 @@ from logstore.epoch.table_queries import TableQueries
 from logstore.errors import Retryable
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.history.forms.snapshot import DataFile, Snapshot
 from logstore.ports.registry import Condition, Row
 from logstore.protocol.rules.retention import parts_of_rows
 from logstore.protocol.topics.topic_configs import change_topic_configs
@@ -75,21 +75,18 @@ def test_records_older_than_retention_go_and_the_registry_knows() -> None:
     play(story)
 
 
-def test_a_wall_clock_days_ahead_costs_no_record_and_is_reported(
+async def test_a_wall_clock_days_ahead_costs_no_record_and_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=4)
-        ahead = VirtualClock(EPOCH_MS + 30 * DAY_MS)
-        async with written.life(runner=replace(written.runner, clock=ahead)) as log:
-            await fill(written, log, [3, 0.5, 0])
-            retention = Retention(log, SETTINGS, NoTables())
-            await retention.run_once()
-            assert log_start(log) == 1
-            await retention.run_once()
-        assert sum("30.0 days ahead" in one.message for one in caplog.records) == 1
-
-    run(scenario())
+    written = WrittenLog(checkpoint_segments=4)
+    ahead = VirtualClock(EPOCH_MS + 30 * DAY_MS)
+    async with written.life(runner=replace(written.runner, clock=ahead)) as log:
+        await fill(written, log, [3, 0.5, 0])
+        retention = Retention(log, SETTINGS, NoTables())
+        await retention.run_once()
+        assert log_start(log) == 1
+        await retention.run_once()
+    assert sum("30.0 days ahead" in one.message for one in caplog.records) == 1
 
 
 def test_a_topic_wholly_too_old_is_empty_afterwards_and_goes_on() -> None:
@@ -137,17 +134,14 @@ def test_the_oldest_go_until_retention_bytes_are_left() -> None:
     play(story)
 
 
-def test_what_a_life_before_wrote_is_found_in_checkpoints() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life(clean=False) as log:
-            await fill(written, log, [3] * 8 + [0] * 8)
-        async with written.life() as log:
-            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
-            await Retention(log, SETTINGS, NoTables()).run_once()
-            assert log_start(log) == 8
-
-    run(scenario())
+async def test_what_a_life_before_wrote_is_found_in_checkpoints() -> None:
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life(clean=False) as log:
+        await fill(written, log, [3] * 8 + [0] * 8)
+    async with written.life() as log:
+        await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+        await Retention(log, SETTINGS, NoTables()).run_once()
+        assert log_start(log) == 8
 
 
 async def configure(log: Log, configs: Mapping[str, str]) -> None:
@@ -183,22 +177,19 @@ def test_the_topics_of_the_cluster_itself_are_left_alone() -> None:
     play(story)
 
 
-def test_an_idle_pass_over_a_thousand_partitions_asks_nothing() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=50)
-        async with written.life() as log:
-            topic = await log.create_topic("wide", 1000, {"retention.bytes": "1000000"})
-            for leader in topic.leaders.values():
-                written.append(leader, [EPOCH_MS])
-        async with written.life() as log:
-            retention = Retention(log, SETTINGS, NoTables())
-            await retention.run_once()
-            asked: list[str] = []
-            log.runner = watched(written.runner, asked)
-            await retention.run_once()
-            assert not asked
-
-    run(scenario())
+async def test_an_idle_pass_over_a_thousand_partitions_asks_nothing() -> None:
+    written = WrittenLog(checkpoint_segments=50)
+    async with written.life() as log:
+        topic = await log.create_topic("wide", 1000, {"retention.bytes": "1000000"})
+        for leader in topic.leaders.values():
+            written.append(leader, [EPOCH_MS])
+    async with written.life() as log:
+        retention = Retention(log, SETTINGS, NoTables())
+        await retention.run_once()
+        asked: list[str] = []
+        log.runner = watched(written.runner, asked)
+        await retention.run_once()
+        assert not asked
 
 
 def watched(runner: StepRunner, asked: list[str]) -> StepRunner:
@@ -236,29 +227,26 @@ def a_file(first: int, last: int, newest_ms: int | None) -> DataFile:
     return DataFile(f"{first}", 0, 1, 100, first, last, newest_ms, newest_ms)
 
 
-def test_records_without_a_timestamp_go_a_retention_after_they_were_written() -> None:
+async def test_records_without_a_timestamp_go_a_retention_after_they_were_written() -> None:
     """In segments of two lives, of which checkpoints hold some and a leader's memory some."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life(clean=False) as log:
-            topic = await log.create_topic("orders", 1, {"retention.ms": "60000"})
-            for _ in range(4):
-                await written.write(log, topic.leaders[0], [-1])
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life(clean=False) as log:
+        topic = await log.create_topic("orders", 1, {"retention.ms": "60000"})
+        for _ in range(4):
+            await written.write(log, topic.leaders[0], [-1])
+    await written.runner.clock.sleep_s(62)
+    async with written.life() as log:
+        leader = log.topics["orders"].leaders[0]
+        retention = Retention(log, SETTINGS, NoTables())
+        await retention.run_once()
+        assert log_start(log) == leader.high_watermark == 4
+        await written.write(log, leader, [-1])
+        await retention.run_once()
+        assert log_start(log) == 4
         await written.runner.clock.sleep_s(62)
-        async with written.life() as log:
-            leader = log.topics["orders"].leaders[0]
-            retention = Retention(log, SETTINGS, NoTables())
-            await retention.run_once()
-            assert log_start(log) == leader.high_watermark == 4
-            await written.write(log, leader, [-1])
-            await retention.run_once()
-            assert log_start(log) == 4
-            await written.runner.clock.sleep_s(62)
-            await retention.run_once()
-            assert log_start(log) == 5
-
-    run(scenario())
+        await retention.run_once()
+        assert log_start(log) == 5
 
 
 def test_a_table_file_without_timestamps_counts_by_when_the_store_took_it() -> None:
@@ -316,20 +304,17 @@ def test_a_store_that_is_away_is_reported_once_and_asked_again(
     assert [record.levelname for record in reported] == ["WARNING", "INFO"]
 
 
-def test_who_does_not_lead_any_more_raises_nothing() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life(clean=False) as log:
-            await fill(written, log, [3] * 8)
-            stale = Retention(log, SETTINGS, NoTables())
-            leader = log.topics["orders"].leaders[0]
-            async with written.life():
-                log.topics["orders"].leaders[0] = leader
-                await stale.run_once()
-                assert leader.log_start == 0
-        (key,) = written.records
-        assert isinstance(key, TopicPartition)
-        reader = await written.reader()
-        assert reader.partitions(reader.topics())[key].row.log_start == 0
-
-    run(scenario())
+async def test_who_does_not_lead_any_more_raises_nothing() -> None:
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life(clean=False) as log:
+        await fill(written, log, [3] * 8)
+        stale = Retention(log, SETTINGS, NoTables())
+        leader = log.topics["orders"].leaders[0]
+        async with written.life():
+            log.topics["orders"].leaders[0] = leader
+            await stale.run_once()
+            assert leader.log_start == 0
+    (key,) = written.records
+    assert isinstance(key, TopicPartition)
+    reader = await written.reader()
+    assert reader.partitions(reader.topics())[key].row.log_start == 0

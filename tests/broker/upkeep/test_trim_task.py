@@ -14,7 +14,7 @@ from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.staging_keys import STAGING
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.rows.metadata import read_partition_row
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
@@ -47,45 +47,39 @@ def trims(written: WrittenLog) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
-def test_a_broker_trims_its_own_chain_and_the_controller_sealed_ones_too(
+async def test_a_broker_trims_its_own_chain_and_the_controller_sealed_ones_too(
     is_controller: bool,
 ) -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        await two_chains(written)
-        async with written.life() as log:
-            for _ in range(12):
-                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
-            await drop_records(written, 24)
-            await Trimming(log, SETTINGS, lambda: is_controller, NoTables()).trim_once()
-            found = trims(written)
-            assert found[2] > 0
-            assert (found[1] > 0) == is_controller
-
-    run(scenario())
+    written = WrittenLog(checkpoint_segments=3)
+    await two_chains(written)
+    async with written.life() as log:
+        for _ in range(12):
+            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+        await drop_records(written, 24)
+        await Trimming(log, SETTINGS, lambda: is_controller, NoTables()).trim_once()
+        found = trims(written)
+        assert found[2] > 0
+        assert (found[1] > 0) == is_controller
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_controller", [False, True])
-def test_the_controller_sweeps_what_sinks_staged_once_an_hour(is_controller: bool) -> None:
-    async def scenario() -> None:
-        written, clock = WrittenLog(), VirtualClock()
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            found = Staging(log.cluster_id, topic, "sink", created_ms=clock.now_ms())
-            found.small_task({0: [["a"]]})
-            found.put(written.objects)
-            loser = f"{found.sink_batch.prefix}0-8-0"
-            written.objects.create(loser, [b"of a task that lost a race"])
-            trimming = Trimming(log, SETTINGS, lambda: is_controller, NoTables())
-            for elapsed_s, is_swept in ((STAGING_PERIOD_S - 1, False), (1, is_controller)):
-                await clock.sleep_s(elapsed_s)
-                await trimming.trim_once()
-                keys = [info.key for info in written.objects.list(STAGING)]
-                assert (loser not in keys, trimming.swept_count) == (is_swept, int(is_swept))
-                assert found.sink_batch.manifest_key in keys
-
-    run(scenario())
+async def test_the_controller_sweeps_what_sinks_staged_once_an_hour(is_controller: bool) -> None:
+    written, clock = WrittenLog(), VirtualClock()
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        found = Staging(log.cluster_id, topic, "sink", created_ms=clock.now_ms())
+        found.small_task({0: [["a"]]})
+        found.put(written.objects)
+        loser = f"{found.sink_batch.prefix}0-8-0"
+        written.objects.create(loser, [b"of a task that lost a race"])
+        trimming = Trimming(log, SETTINGS, lambda: is_controller, NoTables())
+        for elapsed_s, is_swept in ((STAGING_PERIOD_S - 1, False), (1, is_controller)):
+            await clock.sleep_s(elapsed_s)
+            await trimming.trim_once()
+            keys = [info.key for info in written.objects.list(STAGING)]
+            assert (loser not in keys, trimming.swept_count) == (is_swept, int(is_swept))
+            assert found.sink_batch.manifest_key in keys
 
 
 def test_trouble_is_reported_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -119,23 +113,18 @@ class TablesHold:
 
 
 @pytest.mark.parametrize("durable_end", [0, 11, 12, 20])
-def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(durable_end: int) -> None:
+async def test_a_row_drops_the_stretches_that_its_table_held_a_grace_ago(durable_end: int) -> None:
     """The table pointer says more, and decides nothing."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        await two_chains(written)
-        (key,) = written.records
-        async with written.life() as log:
-            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 12)
-            copy = TableRow(version=1, ends={0: 24}).row()
-            await written.runner.registry.put_if(TABLE, key.topic_id.hex(), copy)
-            tables = TablesHold({key: durable_end})
-            await Trimming(log, SETTINGS, lambda: False, tables).trim_once()
-            row = await written.runner.run(read_partition_row(*key))
-            assert row is not None
-            assert [ref.start for ref in row.epoch_ranges] == (
-                [12] if durable_end >= 12 else [0, 12]
-            )
-
-    run(scenario())
+    written = WrittenLog(checkpoint_segments=3)
+    await two_chains(written)
+    (key,) = written.records
+    async with written.life() as log:
+        await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 12)
+        copy = TableRow(version=1, ends={0: 24}).row()
+        await written.runner.registry.put_if(TABLE, key.topic_id.hex(), copy)
+        tables = TablesHold({key: durable_end})
+        await Trimming(log, SETTINGS, lambda: False, tables).trim_once()
+        row = await written.runner.run(read_partition_row(*key))
+        assert row is not None
+        assert [ref.start for ref in row.epoch_ranges] == ([12] if durable_end >= 12 else [0, 12])

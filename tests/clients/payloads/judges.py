@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from broker.answers.batch_checks import check_produced
-from broker.answers.error_codes import Refuse, code_of
-from broker.answers.record_checks import RecordChecks
-from broker.answers.topic_rules import TopicRules
+from broker.answers.decisions.batch_checks import check_produced
+from broker.answers.decisions.record_checks import RecordChecks
+from broker.answers.decisions.refuse import Refuse
+from broker.answers.decisions.topic_rules import TopicRules
+from broker.answers.error_codes import code_of
 from logstore.config.broker import BrokerSettings
 from logstore.errors import LogstoreError
 from logstore.records.batch import CorruptBatch, Reason

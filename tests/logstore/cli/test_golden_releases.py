@@ -14,7 +14,7 @@ import logstore as front_door
 from logstore.cli.command import OK
 from tests.golden.make_release import TOPICS, broker_of, read, unpack
 from tests.logstore.cli.conftest import Command
-from tests.logstore.cli.test_fsck import row_of
+from tests.logstore.cli.fsck.test_fsck import row_of
 from tests.releases import ROOT, Release, releases
 
 KEPT_FOR_EVER = ("--set", "offsets.retention.minutes=2147483647")

@@ -12,7 +12,7 @@ from logstore.errors import Refused
 from logstore.formats.levels import NEWEST_LEVEL
 from spark_source.sink.log import OpenSink
 from tests.logstore.cli.conftest import Command
-from tests.logstore.cli.test_fsck import change_row, drop_row
+from tests.logstore.cli.fsck.test_fsck import change_row, drop_row
 
 NEWER = f"written by a newer logstore: format_level={NEWEST_LEVEL + 1} known={NEWEST_LEVEL}"
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from logstore.compaction.clean_objects import COMPACTION
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.clean_objects import COMPACTION
+from logstore.compaction.decisions.summary import TopicSummary
 from logstore.compaction.local import LocalCarrier
 from logstore.compaction.session import RunOptions
-from logstore.compaction.summary import TopicSummary
 from logstore.epoch.log import Log
+from logstore.history.forms.snapshot import Snapshot
 from logstore.history.read import read_rows
-from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryStore
 from logstore.ports.objects import Buffer
 from logstore.records.batch import check_batch

@@ -6,7 +6,7 @@ import pytest
 
 from logstore.compaction.backlog import Backlog, TopicState
 from logstore.compaction.commit import CommitTables
-from logstore.compaction.cut import TableTopic, Waiting
+from logstore.compaction.decisions.cut import TableTopic, Waiting
 from logstore.errors import Corrupt, LogstoreError
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.segment_ranges import SegmentRange

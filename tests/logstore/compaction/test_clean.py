@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from logstore.cli.main import main
-from logstore.compaction.clean_rules import CleanLimits
-from logstore.compaction.obsolete_files import HOUR_MS
+from logstore.compaction.decisions.clean_rules import CleanLimits
+from logstore.compaction.decisions.obsolete_files import HOUR_MS
 from logstore.compaction.session import RunOptions
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from tests.logstore.compaction.keyed import KeyedTopic, random_records

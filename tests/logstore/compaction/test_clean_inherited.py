@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from logstore.cli.topic_view import RecordSelection, view_topic
+from logstore.cli.inspect.topic_view import RecordSelection, view_topic
 from logstore.wiring.open import open_readable
 from tests.logstore.compaction.keyed import KeyedTopic
 from tests.logstore.compaction.world import TIME_MS, World

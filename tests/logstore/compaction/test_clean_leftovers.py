@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.run_rows import RUNS_KEPT
+from logstore.compaction.decisions.summary import Summary
 from logstore.compaction.local import LocalCarrier
-from logstore.compaction.run_rows import RUNS_KEPT
 from logstore.compaction.session import RunOptions
-from logstore.compaction.summary import Summary
 from logstore.ports.clock import SystemClock
 from tests.logstore.compaction.keyed import KeyedTopic
 from tests.logstore.compaction.world import LEASE_S, NOW, World

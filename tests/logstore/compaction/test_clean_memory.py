@@ -17,14 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.compaction import clean_task
-from logstore.compaction.clean_objects import COMPACTION, Piece, PieceWriter, offsets_of
-from logstore.compaction.clean_plan import CleanFound, CleanPlace, RewriteTask, ScanTask
-from logstore.compaction.clean_rules import Unit, units_of
 from logstore.compaction.clean_task import run_clean_task
 from logstore.compaction.dead_offsets import DeadOffsets
-from logstore.history import names, parquet_file, write
-from logstore.history.columns import file_schema
-from logstore.history.snapshot import DataFile
+from logstore.compaction.decisions.clean_objects import COMPACTION, Piece, PieceWriter, offsets_of
+from logstore.compaction.decisions.clean_plan import CleanFound, CleanPlace, RewriteTask, ScanTask
+from logstore.compaction.decisions.clean_rules import Unit, units_of
+from logstore.history import parquet_file, write
+from logstore.history.forms import names
+from logstore.history.forms.columns import file_schema
+from logstore.history.forms.snapshot import DataFile
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
 from tests.logstore.history.tables import NOW_MS, TOPIC_ID

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from logstore.compaction.clean_rules import CleanLimits
+from logstore.compaction.decisions.clean_rules import CleanLimits
 from logstore.compaction.leased_rows import LeasedRows
 from logstore.compaction.session import RunOptions
 from logstore.errors import OutcomeUnknown
 from logstore.formats.partition_row import PartitionRow, partition_pk, partition_sk
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.registry.sqlite import SqliteRows
 from tests.logstore.compaction.keyed import KeyedTopic
 from tests.logstore.compaction.test_races import Disturbed, another_run

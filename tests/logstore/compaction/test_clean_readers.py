@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from logstore.compaction.session import RunOptions
-from logstore.history.names import TABLES
+from logstore.history.forms.names import TABLES
 from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.reading.direct.missing import Resolver
 from logstore.reading.direct.task_rows import read_rows

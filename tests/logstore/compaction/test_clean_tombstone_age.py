@@ -7,7 +7,7 @@ import pytest
 
 from logstore.compaction.session import RunOptions
 from logstore.formats.table_row import POINTER_AGAIN_S
-from logstore.history.names import log_prefix
+from logstore.history.forms.names import log_prefix
 from tests.logstore.compaction.keyed import KeyedTopic
 from tests.logstore.compaction.world import World
 

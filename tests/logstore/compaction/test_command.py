@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from logstore.cli.compact_arguments import duration
-from logstore.cli.compact_runs import run_in_turn
+from logstore.cli.log.compact_arguments import duration
+from logstore.cli.log.compact_runs import run_in_turn
 from logstore.cli.main import main
+from logstore.compaction.decisions.summary import Summary, line_of
 from logstore.compaction.session import RunOptions, Watch
-from logstore.compaction.summary import Summary, line_of
 from logstore.errors import Refused, Retryable
 from logstore.ports.clock import SystemClock
 from tests.children import child_of

@@ -3,7 +3,7 @@
 import pytest
 
 from logstore.compaction.commit import CommitStatus, commit_status
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.history.forms.snapshot import DataFile, Snapshot, TableCommit
 
 ID = bytes(16)
 

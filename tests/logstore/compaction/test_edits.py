@@ -9,8 +9,8 @@ from logstore.compaction.edits import edited_ends
 from logstore.compaction.session import RunOptions
 from logstore.errors import NotFound, Retryable
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.names import table_key
-from logstore.history.snapshot import CommitFacts, Snapshot
+from logstore.history.forms.names import table_key
+from logstore.history.forms.snapshot import CommitFacts, Snapshot
 from logstore.reading.direct.log_metadata import LogMetadata
 from logstore.reading.direct.reader import LogReader
 from logstore.reading.direct.task_rows import open_once, read_rows

@@ -6,6 +6,7 @@ import pytest
 
 from logstore.compaction.gone import rest_of
 from logstore.errors import Corrupt
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.partition_row import EpochEntry, PartitionRow
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.formats.topic_partition import TopicPartition
@@ -13,7 +14,9 @@ from logstore.reading.planning.segment_gone import SegmentGone
 from logstore.reading.planning.tasks import SeqRange
 
 ID = bytes(16)
-PIECE = SegmentRange(ID, 0, 0, 1, 1, 10, 0, 1000)  # a hundred offsets a segment
+PIECE = SegmentRange(
+    OffsetRange(TopicPartition(ID, 0), 0, 1000), 0, 1, 1, 10
+)  # a hundred offsets a segment
 RUN = SeqRange(1, 1, 10, (PIECE,))
 
 
@@ -35,7 +38,8 @@ class Rows:
     def segment_ranges(
         self, key: TopicPartition, row: PartitionRow, start: int, end: int
     ) -> list[SegmentRange]:
-        return [SegmentRange(*key, 0, 1, 1 + start // 100, (end - 1) // 100 + 1, start, end)]
+        offsets = OffsetRange(key, start, end)
+        return [SegmentRange(offsets, 0, 1, 1 + start // 100, (end - 1) // 100 + 1)]
 
 
 def test_what_is_below_log_start_now_is_left_out() -> None:
@@ -43,7 +47,7 @@ def test_what_is_below_log_start_now_is_left_out() -> None:
 
     assert rest is not None
     assert (rest.first_seq, rest.last_seq) == (4, 10)
-    assert [segments.start for segments in rest.segment_ranges] == [350]
+    assert [segments.offsets.start for segments in rest.segment_ranges] == [350]
 
 
 @pytest.mark.parametrize("rows", [Rows(None), Rows(1000)])
@@ -57,10 +61,10 @@ def test_a_segment_that_is_wanted_from_there_is_missing() -> None:
 
 
 def test_a_segment_that_held_nothing_more_of_it_is_passed_over() -> None:
-    other = SegmentRange(ID, 1, 0, 1, 1, 2, 0, 200)
+    other = SegmentRange(OffsetRange(TopicPartition(ID, 1), 0, 200), 0, 1, 1, 2)
     run = SeqRange(1, 1, 10, (PIECE, other))
 
     rest = rest_of(run, SegmentGone(1, 3), {PIECE: 300, other: 200}, Rows(0))
 
     assert rest is not None
-    assert [segments.partition for segments in rest.segment_ranges] == [0]
+    assert [segments.offsets.number for segments in rest.segment_ranges] == [0]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from logstore.compaction.decisions.plan import MoveTask, result_of
 from logstore.compaction.local import LocalCarrier
-from logstore.compaction.plan import MoveTask, result_of
 from logstore.compaction.session import RunOptions
 from logstore.reading.planning.tasks import SeqRange
 from tests.logstore.compaction.world import World

@@ -9,8 +9,8 @@ from logstore.errors import OutcomeUnknown, Retryable
 from logstore.formats.compaction_row import COMPACTOR
 from logstore.formats.lease_row import LEASE
 from logstore.formats.partition_row import NO_BROKER
-from logstore.history.names import table_key
-from logstore.history.snapshot import CommitFacts, Snapshot, TableCommit
+from logstore.history.forms.names import table_key
+from logstore.history.forms.snapshot import CommitFacts, Snapshot, TableCommit
 from logstore.stores.backends import Backends
 from logstore.stores.location import parse_location
 from tests.logstore.compaction.world import World

@@ -5,7 +5,7 @@ import pytest
 from logstore.compaction.session import RunOptions
 from logstore.errors import Refused
 from logstore.formats.compaction_row import INTERRUPTED
-from logstore.history.snapshot import TableCommit
+from logstore.history.forms.snapshot import TableCommit
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from tests.logstore.compaction.world import NOW, TIME_MS, World, undecodable_batch
@@ -202,7 +202,7 @@ def test_a_registry_older_than_the_table_stops_the_run(world: World) -> None:
 def test_work_is_done_in_rounds_where_there_is_much_of_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logstore.compaction.cut.ROUND_BYTES", 2_000)
+    monkeypatch.setattr("logstore.compaction.decisions.cut.ROUND_BYTES", 2_000)
     world.create("orders", 3)
     world.fill(60)
 

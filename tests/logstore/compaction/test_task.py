@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from logstore.compaction.decisions.plan import MoveTask, plan_moves
 from logstore.compaction.gone import resolver
-from logstore.compaction.plan import MoveTask, plan_moves
 from logstore.compaction.task import run_task
 from logstore.errors import Refused
 from logstore.formats.segment_ranges import SegmentRange

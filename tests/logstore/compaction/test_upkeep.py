@@ -2,12 +2,12 @@
 
 import pytest
 
-from logstore.compaction import obsolete_files
-from logstore.compaction.run_rows import note_on_table_pointer
+from logstore.compaction.decisions import obsolete_files
+from logstore.compaction.decisions.run_rows import note_on_table_pointer
 from logstore.compaction.session import RunOptions
 from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.formats.topic_row import TOPIC
-from logstore.history.names import table_key
+from logstore.history.forms.names import table_key
 from logstore.protocol.rules.disposal import Fate
 from logstore.registry.sqlite import SqliteRows
 from tests.logstore.compaction.world import NOW, World, undecodable_batch
@@ -180,7 +180,7 @@ def test_orphans_are_swept_once_they_are_old(world: World) -> None:
 
 
 def test_rows_of_ended_runs_are_pruned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("logstore.compaction.run_rows.RUNS_KEPT", 3)
+    monkeypatch.setattr("logstore.compaction.decisions.run_rows.RUNS_KEPT", 3)
     for _ in range(6):
         world.compact(NOW)
 

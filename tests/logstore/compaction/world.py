@@ -8,15 +8,15 @@ import pyarrow.parquet as pq
 
 from logstore.compaction.commit import CommitTables
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.summary import Summary
 from logstore.compaction.leased_rows import LeasedRows
 from logstore.compaction.local import LocalCarrier
 from logstore.compaction.session import RunOptions, Watch
-from logstore.compaction.summary import Summary
 from logstore.formats.compaction_row import COMPACTION, CompactionRow
 from logstore.formats.table_row import TableRow
 from logstore.history.delta import Tables
-from logstore.history.names import table_key
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.names import table_key
+from logstore.history.forms.snapshot import Snapshot
 from logstore.ports.clock import Clock
 from logstore.reading.direct.reader import LogReader
 from logstore.records.crc32c import crc32c

@@ -143,93 +143,81 @@ def test_a_sink_survives_its_leaders(lives: list[tuple[list[Attempt], bool, bool
     run(scenario())
 
 
-def test_a_sink_is_known_after_two_takeovers() -> None:
+async def test_a_sink_is_known_after_two_takeovers() -> None:
     """The second leader writes nothing: its state is the one that it took over."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        leader = await leader_of(log)
+        await Driver().finish(log, leader)
+    for _ in range(3):
         async with written.life(clean=False) as log:
             leader = await leader_of(log)
-            await Driver().finish(log, leader)
-        for _ in range(3):
-            async with written.life(clean=False) as log:
-                leader = await leader_of(log)
-                last = SinkBatch(SINK, len(SIZES) - 1)
-                assert leader.judge_sink(last, SIZES[-1]) == AlreadyAdopted(8, 10, -1)
-                assert leader.judge_sink(SinkBatch(SINK, 0)) == AlreadyAdopted(-1, -1, -1)
-                assert leader.judge_sink(SinkBatch(SINK, len(SIZES))) == CopyFrom(0)
-
-    run(scenario())
+            last = SinkBatch(SINK, len(SIZES) - 1)
+            assert leader.judge_sink(last, SIZES[-1]) == AlreadyAdopted(8, 10, -1)
+            assert leader.judge_sink(SinkBatch(SINK, 0)) == AlreadyAdopted(-1, -1, -1)
+            assert leader.judge_sink(SinkBatch(SINK, len(SIZES))) == CopyFrom(0)
 
 
-def test_a_sink_is_known_from_a_checkpoint_alone() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=1)
-        async with written.life() as log:
-            leader = await leader_of(log)
-            part = staged(0, 0, 2)
-            await committed(
-                log, leader.adopt(SinkBatch(SINK, 0), part, batches_done=0, batches_total=3).seq
-            )
-        async with written.life() as log:
-            leader = await leader_of(log)
-            assert leader.judge_sink(SinkBatch(SINK, 0), 3) == CopyFrom(2)
-
-    run(scenario())
+async def test_a_sink_is_known_from_a_checkpoint_alone() -> None:
+    written = WrittenLog(checkpoint_segments=1)
+    async with written.life() as log:
+        leader = await leader_of(log)
+        part = staged(0, 0, 2)
+        await committed(
+            log, leader.adopt(SinkBatch(SINK, 0), part, batches_done=0, batches_total=3).seq
+        )
+    async with written.life() as log:
+        leader = await leader_of(log)
+        assert leader.judge_sink(SinkBatch(SINK, 0), 3) == CopyFrom(2)
 
 
-def test_a_released_and_a_fenced_leader_say_nothing_of_a_sink() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            leader = await leader_of(log)
-            part = staged(0, 0, 3)
-            await committed(
-                log, leader.adopt(SinkBatch(SINK, 0), part, batches_done=0, batches_total=3).seq
-            )
-            leader.release()
-            for batch in (0, 1):
-                with pytest.raises(NotLeading):
-                    leader.judge_sink(SinkBatch(SINK, batch))
-            log.writer.stop()
-            for batch in (0, 1):
-                with pytest.raises(Fenced):
-                    leader.judge_sink(SinkBatch(SINK, batch))
-
-    run(scenario())
+async def test_a_released_and_a_fenced_leader_say_nothing_of_a_sink() -> None:
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        leader = await leader_of(log)
+        part = staged(0, 0, 3)
+        await committed(
+            log, leader.adopt(SinkBatch(SINK, 0), part, batches_done=0, batches_total=3).seq
+        )
+        leader.release()
+        for batch in (0, 1):
+            with pytest.raises(NotLeading):
+                leader.judge_sink(SinkBatch(SINK, batch))
+        log.writer.stop()
+        for batch in (0, 1):
+            with pytest.raises(Fenced):
+                leader.judge_sink(SinkBatch(SINK, batch))
 
 
-def test_a_replay_stops_where_an_adopt_end_stands_behind_other_batches() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = await leader_of(log)
-            part = staged(0, 0, 3)
-            appended = leader.adopt(SinkBatch(SINK, 0), part, batches_done=0, batches_total=3)
-            await committed(log, appended.seq)
-            front = await log.runner.run(read_front(log.epoch, appended.seq))
-            (end,) = [e for e in front.index.entries if e.kind == EntryKind.ADOPT_END]
-            rest = [e for e in front.index.entries if e.kind != EntryKind.ADOPT_END]
+async def test_a_replay_stops_where_an_adopt_end_stands_behind_other_batches() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = await leader_of(log)
+        part = staged(0, 0, 3)
+        appended = leader.adopt(SinkBatch(SINK, 0), part, batches_done=0, batches_total=3)
+        await committed(log, appended.seq)
+        front = await log.runner.run(read_front(log.epoch, appended.seq))
+        (end,) = [e for e in front.index.entries if e.kind == EntryKind.ADOPT_END]
+        rest = [e for e in front.index.entries if e.kind != EntryKind.ADOPT_END]
 
-            async def chain_before() -> ChainState:
-                chain = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, 0))
-                await log.runner.run(read_on(chain, segments_max=appended.seq))
-                return chain
+        async def chain_before() -> ChainState:
+            chain = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, 0))
+            await log.runner.run(read_on(chain, segments_max=appended.seq))
+            return chain
 
-            for wrong in (
-                end._replace(base_offset=end.base_offset + 1, last_offset=end.last_offset + 1),
-                end._replace(last_offset=end.last_offset - 1),
-                end._replace(base_offset=end.base_offset - 1),
-                end._replace(base_sequence=0),
-                end._replace(record_count=2),
-            ):
-                damaged = Index(front.index.header, [*rest, wrong], ())
-                with pytest.raises(Corrupt, match="adopt end"):
-                    (await chain_before()).apply_segment(damaged, front.states)
-            chain, header = await chain_before(), front.index.header
-            chain.apply_segment(Index(header, rest, ()), front.states)
-            following = replace(header, seq=header.seq + 1, previous_nonce=header.nonce)
+        for wrong in (
+            end._replace(base_offset=end.base_offset + 1, last_offset=end.last_offset + 1),
+            end._replace(last_offset=end.last_offset - 1),
+            end._replace(base_offset=end.base_offset - 1),
+            end._replace(base_sequence=0),
+            end._replace(record_count=2),
+        ):
+            damaged = Index(front.index.header, [*rest, wrong], ())
             with pytest.raises(Corrupt, match="adopt end"):
-                chain.apply_segment(Index(following, [end], ()), {})
-
-    run(scenario())
+                (await chain_before()).apply_segment(damaged, front.states)
+        chain, header = await chain_before(), front.index.header
+        chain.apply_segment(Index(header, rest, ()), front.states)
+        following = replace(header, seq=header.seq + 1, previous_nonce=header.nonce)
+        with pytest.raises(Corrupt, match="adopt end"):
+            chain.apply_segment(Index(following, [end], ()), {})

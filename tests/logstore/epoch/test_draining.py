@@ -10,8 +10,9 @@ from logstore.epoch.log import Log
 from logstore.formats.broker_row import BrokerStatus
 from logstore.formats.partition_row import PartitionRow
 from logstore.protocol.rows.metadata import read_partition_row
-from logstore.testing.virtual_loop import VirtualClock, run
-from tests.logstore.epoch.held_store import HeldStore
+from logstore.testing.virtual_loop import run
+from tests.logstore.held_store import HeldStore
+from tests.logstore.waits import until
 from tests.logstore.written import WrittenLog
 
 PARTITIONS = 4
@@ -32,16 +33,8 @@ def lowest_of(log: Log) -> Callable[[], Successor]:
     return successors
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    clock = VirtualClock()
-    deadline_s = clock.monotonic_s() + LONG_S
-    while not condition():
-        assert clock.monotonic_s() < deadline_s, "the condition never held"
-        await clock.sleep_s(0.01)
-
-
 async def know_each_other(logs: Sequence[Log]) -> None:
-    await until(lambda: all(len(log.live_brokers()) == len(logs) for log in logs))
+    await until(lambda: all(len(log.live_brokers()) == len(logs) for log in logs), LONG_S)
 
 
 async def rows_of(written: WrittenLog, topic_id: bytes) -> list[PartitionRow]:
@@ -50,28 +43,23 @@ async def rows_of(written: WrittenLog, topic_id: bytes) -> list[PartitionRow]:
     return [row for row in rows if row is not None]
 
 
-def test_brokers_that_stop_at_once_hand_nothing_to_each_other() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with AsyncExitStack() as stack:
-            one, two, three = [
-                await stack.enter_async_context(written.life(broker=number)) for number in (1, 2, 3)
-            ]
-            await know_each_other((one, two, three))
-            topics = [
-                await log.create_topic(f"of-{log.me.broker}", PARTITIONS, {}) for log in (one, two)
-            ]
-            async with asyncio.TaskGroup() as tasks:
-                drains = [
-                    tasks.create_task(log.drain(LONG_S, lowest_of(log))) for log in (one, two)
-                ]
-            assert [one.result() for one in drains] == [True, True]
-            for topic in topics:
-                rows = await rows_of(written, topic.topic_id)
-                assert [row.broker for row in rows] == [3] * PARTITIONS
-                assert {row.leader_epoch for row in rows} == {1}, "handed over more than once"
-
-    run(scenario())
+async def test_brokers_that_stop_at_once_hand_nothing_to_each_other() -> None:
+    written = WrittenLog()
+    async with AsyncExitStack() as stack:
+        one, two, three = [
+            await stack.enter_async_context(written.life(broker=number)) for number in (1, 2, 3)
+        ]
+        await know_each_other((one, two, three))
+        topics = [
+            await log.create_topic(f"of-{log.me.broker}", PARTITIONS, {}) for log in (one, two)
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            drains = [tasks.create_task(log.drain(LONG_S, lowest_of(log))) for log in (one, two)]
+        assert [one.result() for one in drains] == [True, True]
+        for topic in topics:
+            rows = await rows_of(written, topic.topic_id)
+            assert [row.broker for row in rows] == [3] * PARTITIONS
+            assert {row.leader_epoch for row in rows} == {1}, "handed over more than once"
 
 
 async def drain_one_after_the_other_has_chosen_it(leads_too: bool) -> None:
@@ -88,13 +76,13 @@ async def drain_one_after_the_other_has_chosen_it(leads_too: bool) -> None:
         topics = [await two.create_topic("orders", PARTITIONS, {})]
         if leads_too:
             topics.append(await one.create_topic("mine", PARTITIONS, {}))
-        store.lets_go.clear()
+        store.hold()
         async with asyncio.TaskGroup() as tasks:
             second = tasks.create_task(two.drain(LONG_S, lowest_of(two)))
-            await until(lambda: two.topics["orders"].leaders[0].is_released)
+            await until(lambda: two.topics["orders"].leaders[0].is_released, LONG_S)
             first = tasks.create_task(one.drain(LONG_S, lowest_of(one)))
-            await until(lambda: leads_too or first.done())
-            store.lets_go.set()
+            await until(lambda: leads_too or first.done(), LONG_S)
+            store.let_go()
         assert [first.result(), second.result()] == [True, True]
         for topic in topics:
             rows = await rows_of(written, topic.topic_id)
@@ -109,13 +97,10 @@ def test_what_is_given_to_a_broker_while_it_drains_goes_on_to_one_that_stays() -
     run(drain_one_after_the_other_has_chosen_it(leads_too=True))
 
 
-def test_without_another_broker_everything_stays() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(broker=1) as one:
-            topic = await one.create_topic("orders", PARTITIONS, {})
+async def test_without_another_broker_everything_stays() -> None:
+    written = WrittenLog()
+    async with written.life(broker=1) as one:
+        topic = await one.create_topic("orders", PARTITIONS, {})
 
-            assert await one.drain(LONG_S, lowest_of(one)) is False
-            assert [row.broker for row in await rows_of(written, topic.topic_id)] == [1] * 4
-
-    run(scenario())
+        assert await one.drain(LONG_S, lowest_of(one)) is False
+        assert [row.broker for row in await rows_of(written, topic.topic_id)] == [1] * 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.upkeep.trim_task import Trimming
-from logstore.cli.gc import collect
+from logstore.cli.log.gc import collect
 from logstore.config.broker import BrokerSettings
 from logstore.epoch.durable_table_ends import MARK_EVERY, DurableTableEnds
 from logstore.epoch.log import Log
@@ -16,10 +16,10 @@ from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.formats.keys import CHAINS
 from logstore.formats.table_row import TABLE, TableRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history import names
 from logstore.history.delta import Tables
-from logstore.history.entries import encode_commit
-from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.history.forms import names
+from logstore.history.forms.entries import encode_commit
+from logstore.history.forms.snapshot import Snapshot, TableCommit
 from logstore.objects.metered import StoreCounts
 from logstore.protocol.chain.identity import Identity
 from logstore.protocol.rows.verified_versions import change_marks, drop_mark, read_marks

@@ -54,49 +54,43 @@ async def forget(log: Log) -> int:
     return count
 
 
-def test_checkpoints_do_not_grow_with_topics_that_come_and_go() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=4)
-        async with written.life() as log:
-            kept = (await log.create_topic("kept", 1, {})).leaders[0]
-            for number in range(40):
-                name = f"topic {number}".replace(" ", "-")
-                leader = (await log.create_topic(name, 2, {})).leaders[0]
-                await written.write(log, leader, [EPOCH_MS], producer_id=number, producer_epoch=0,
-                                    base_sequence=0)  # fmt: skip
-                assert await forget(log) == (2 if number else 0)
-                await log.delete_topic(name)
-                assert len(log.writer.chain.epoch_ranges) == len(log.writer.appenders) == 3
-            await forget(log)
-            for _ in range(8):
-                await written.write(log, kept, [EPOCH_MS])
-            assert list(last_checkpoint(written, log.epoch).epoch_ranges) == [kept.key]
-            epoch = log.epoch
-        assert list(last_checkpoint(written, epoch).epoch_ranges) == [kept.key]
-        check_stored(written)
-        async with written.life() as log:  # taken over as ever
-            assert log.topics["kept"].leaders[0].log_end == 8
-        check_stored(written)
-
-    run(scenario())
+async def test_checkpoints_do_not_grow_with_topics_that_come_and_go() -> None:
+    written = WrittenLog(checkpoint_segments=4)
+    async with written.life() as log:
+        kept = (await log.create_topic("kept", 1, {})).leaders[0]
+        for number in range(40):
+            name = f"topic {number}".replace(" ", "-")
+            leader = (await log.create_topic(name, 2, {})).leaders[0]
+            await written.write(log, leader, [EPOCH_MS], producer_id=number, producer_epoch=0,
+                                base_sequence=0)  # fmt: skip
+            assert await forget(log) == (2 if number else 0)
+            await log.delete_topic(name)
+            assert len(log.writer.chain.epoch_ranges) == len(log.writer.appenders) == 3
+        await forget(log)
+        for _ in range(8):
+            await written.write(log, kept, [EPOCH_MS])
+        assert list(last_checkpoint(written, log.epoch).epoch_ranges) == [kept.key]
+        epoch = log.epoch
+    assert list(last_checkpoint(written, epoch).epoch_ranges) == [kept.key]
+    check_stored(written)
+    async with written.life() as log:  # taken over as ever
+        assert log.topics["kept"].leaders[0].log_end == 8
+    check_stored(written)
 
 
-def test_a_topic_that_no_record_calls_deleted_is_not_forgotten() -> None:
+async def test_a_topic_that_no_record_calls_deleted_is_not_forgotten() -> None:
     """The registry may be an older copy, put back, which does not know the topic."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = (await log.create_topic("orders", 1, {})).leaders[0]
-            await written.write(log, leader, [EPOCH_MS])
-            ended = {leader.key: leader.epoch_range}
-            found = await log.runner.run(find_forgettable(ended, frozenset()))
-            assert found.epoch_ranges == []
-            await log.delete_topic("orders")
-            found = await log.runner.run(find_forgettable(ended, frozenset()))
-            assert found.epoch_ranges == [leader.key]
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = (await log.create_topic("orders", 1, {})).leaders[0]
+        await written.write(log, leader, [EPOCH_MS])
+        ended = {leader.key: leader.epoch_range}
+        found = await log.runner.run(find_forgettable(ended, frozenset()))
+        assert found.epoch_ranges == []
+        await log.delete_topic("orders")
+        found = await log.runner.run(find_forgettable(ended, frozenset()))
+        assert found.epoch_ranges == [leader.key]
 
 
 async def hand_over_to_itself(log: Log) -> None:
@@ -122,122 +116,110 @@ async def hand_over_to_itself(log: Log) -> None:
 
 
 @pytest.mark.slow
-def test_stretches_that_a_row_drops_are_forgotten_and_no_others() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=4)
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-            known: set[int] = set()
-            for number in range(20):
-                leader = log.topics["orders"].leaders[0]
-                await written.write(log, leader, [EPOCH_MS], producer_id=7, producer_epoch=0,
-                                    base_sequence=number)  # fmt: skip
-                if number > 10:
-                    raised = Raise(
-                        leader.topic_id, 0, log.epoch, leader.leader_epoch, leader.log_end - 1
-                    )
-                    await log.runner.run(raise_log_start(raised))
-                    leader.follow_row(await row_of(log, leader.topic_id))
-                await hand_over_to_itself(log)
-                await forget(log)
-                row = await row_of(log, leader.topic_id)
-                known = {key.leader_epoch for key in log.writer.chain.epoch_ranges}
-                assert known == {ref.leader_epoch for ref in row.epoch_ranges}
-            assert len(known) <= 3
-            assert list(log.topics["orders"].leaders[0].epoch_range.state.producers) == [7]
-            check_stored(written)
-        async with written.life() as log:
+async def test_stretches_that_a_row_drops_are_forgotten_and_no_others() -> None:
+    written = WrittenLog(checkpoint_segments=4)
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+        known: set[int] = set()
+        for number in range(20):
             leader = log.topics["orders"].leaders[0]
-            assert (leader.log_end, list(leader.epoch_range.state.producers)) == (20, [7])
-        check_stored(written)
-
-    run(scenario())
-
-
-def test_a_row_drops_stretches_below_log_start_without_a_change_of_leader() -> None:
-    """Where a partition stays with its leader for months, the one before could never forget it."""
-
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=4)
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-            for _ in range(5):
-                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
-                await hand_over_to_itself(log)
-            leader = log.topics["orders"].leaders[0]
-            assert len((await row_of(log, leader.topic_id)).epoch_ranges) == 6
-            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 3)
-            await log.runner.run(raise_log_start(raised))
-            leader.follow_row(await row_of(log, leader.topic_id))
-            assert await forget(log) == 3
-            row = await row_of(log, leader.topic_id)
-            assert [ref.start for ref in row.epoch_ranges] == [3, 4, 5]
-            assert (row.log_start, leader.epoch_ranges) == (3, row.epoch_ranges)
-            assert await forget(log) == 0
-            await hand_over_to_itself(log)
-            assert len((await row_of(log, leader.topic_id)).epoch_ranges) == 4
-        check_stored(written)
-        async with written.life() as log:
-            assert log.topics["orders"].leaders[0].log_end == 5
-        check_stored(written)
-
-    run(scenario())
-
-
-def test_a_chain_says_what_was_deleted_until_the_topic_is() -> None:
-    """So restore knows why offsets are in no chain; a deleted topic leaves nothing behind."""
-
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=4)
-        async with written.life() as log:
-            kept = (await log.create_topic("kept", 1, {})).leaders[0]
-            await log.create_topic("orders", 1, {})
-            early = Follower(log.cluster_id, log.epoch)
-            await log.runner.run(early.advance())
-            noted: dict[TopicPartition, int] = {}
-            for number in range(3):
-                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
-                await hand_over_to_itself(log)
-                leader = log.topics["orders"].leaders[0]
-                raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, number + 1)
+            await written.write(log, leader, [EPOCH_MS], producer_id=7, producer_epoch=0,
+                                base_sequence=number)  # fmt: skip
+            if number > 10:
+                raised = Raise(
+                    leader.topic_id, 0, log.epoch, leader.leader_epoch, leader.log_end - 1
+                )
                 await log.runner.run(raise_log_start(raised))
                 leader.follow_row(await row_of(log, leader.topic_id))
-                assert await forget(log) == 1
-                noted = {TopicPartition(leader.topic_id, 0): number + 1}
-                assert log.writer.chain.deleted_below == noted
-            for _ in range(4):
-                await written.write(log, kept, [EPOCH_MS])
-            front = last_checkpoint(written, log.epoch)
-            assert dict(front.deleted_below) == noted
-            cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
-            await log.runner.run(read_on(cold))
-            await log.runner.run(early.advance())
-            await log.runner.run(early.read_row())
-            assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
-            check_stored(written)
-            await log.delete_topic("orders")
+            await hand_over_to_itself(log)
             await forget(log)
-            for _ in range(4):
-                await written.write(log, kept, [EPOCH_MS])
-            assert dict(last_checkpoint(written, log.epoch).deleted_below) == {}
+            row = await row_of(log, leader.topic_id)
+            known = {key.leader_epoch for key in log.writer.chain.epoch_ranges}
+            assert known == {ref.leader_epoch for ref in row.epoch_ranges}
+        assert len(known) <= 3
+        assert list(log.topics["orders"].leaders[0].epoch_range.state.producers) == [7]
         check_stored(written)
+    async with written.life() as log:
+        leader = log.topics["orders"].leaders[0]
+        assert (leader.log_end, list(leader.epoch_range.state.producers)) == (20, [7])
+    check_stored(written)
 
-    run(scenario())
+
+async def test_a_row_drops_stretches_below_log_start_without_a_change_of_leader() -> None:
+    """Where a partition stays with its leader for months, the one before could never forget it."""
+
+    written = WrittenLog(checkpoint_segments=4)
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+        for _ in range(5):
+            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+            await hand_over_to_itself(log)
+        leader = log.topics["orders"].leaders[0]
+        assert len((await row_of(log, leader.topic_id)).epoch_ranges) == 6
+        raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 3)
+        await log.runner.run(raise_log_start(raised))
+        leader.follow_row(await row_of(log, leader.topic_id))
+        assert await forget(log) == 3
+        row = await row_of(log, leader.topic_id)
+        assert [ref.start for ref in row.epoch_ranges] == [3, 4, 5]
+        assert (row.log_start, leader.epoch_ranges) == (3, row.epoch_ranges)
+        assert await forget(log) == 0
+        await hand_over_to_itself(log)
+        assert len((await row_of(log, leader.topic_id)).epoch_ranges) == 4
+    check_stored(written)
+    async with written.life() as log:
+        assert log.topics["orders"].leaders[0].log_end == 5
+    check_stored(written)
 
 
-def test_what_a_chain_noted_is_dropped_also_when_all_its_stretches_were_forgotten_before() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            topic_id = (await log.create_topic("orders", 1, {})).topic_id
-            await log.delete_topic("orders")
+async def test_a_chain_says_what_was_deleted_until_the_topic_is() -> None:
+    """So restore knows why offsets are in no chain; a deleted topic leaves nothing behind."""
+
+    written = WrittenLog(checkpoint_segments=4)
+    async with written.life() as log:
+        kept = (await log.create_topic("kept", 1, {})).leaders[0]
+        await log.create_topic("orders", 1, {})
+        early = Follower(log.cluster_id, log.epoch)
+        await log.runner.run(early.advance())
+        noted: dict[TopicPartition, int] = {}
+        for number in range(3):
+            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+            await hand_over_to_itself(log)
+            leader = log.topics["orders"].leaders[0]
+            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, number + 1)
+            await log.runner.run(raise_log_start(raised))
+            leader.follow_row(await row_of(log, leader.topic_id))
             assert await forget(log) == 1
-            log.writer.note_deleted(TopicPartition(topic_id, 0), 5)
-            assert await forget(log) == 0
-            assert log.writer.chain.deleted_below == {}
+            noted = {TopicPartition(leader.topic_id, 0): number + 1}
+            assert log.writer.chain.deleted_below == noted
+        for _ in range(4):
+            await written.write(log, kept, [EPOCH_MS])
+        front = last_checkpoint(written, log.epoch)
+        assert dict(front.deleted_below) == noted
+        cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
+        await log.runner.run(read_on(cold))
+        await log.runner.run(early.advance())
+        await log.runner.run(early.read_row())
+        assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
         check_stored(written)
+        await log.delete_topic("orders")
+        await forget(log)
+        for _ in range(4):
+            await written.write(log, kept, [EPOCH_MS])
+        assert dict(last_checkpoint(written, log.epoch).deleted_below) == {}
+    check_stored(written)
 
-    run(scenario())
+
+async def test_what_a_chain_noted_is_dropped_also_when_all_its_stretches_were_forgotten() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        topic_id = (await log.create_topic("orders", 1, {})).topic_id
+        await log.delete_topic("orders")
+        assert await forget(log) == 1
+        log.writer.note_deleted(TopicPartition(topic_id, 0), 5)
+        assert await forget(log) == 0
+        assert log.writer.chain.deleted_below == {}
+    check_stored(written)
 
 
 P = TopicPartition(ID, 0)
@@ -265,51 +247,45 @@ def test_what_is_said_of_deleted_records(
     assert deleted_below(ended, Forgettable([key], deleted), noted) == expected
 
 
-def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
+async def test_a_leader_whose_take_is_not_committed_drops_nothing() -> None:
     """The state it inherited is in an earlier epoch range alone."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
-            await hand_over_to_itself(log)
-            leader = log.topics["orders"].leaders[0]
-            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
-            await log.runner.run(raise_log_start(raised))
-            leader.follow_row(await row_of(log, leader.topic_id))
-            leader.has_begun = False
-            assert await shorten_rows(log.runner, [leader]) == 0
-            leader.has_begun = True
-            assert await shorten_rows(log.runner, [leader]) == 1
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+        await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS])
+        await hand_over_to_itself(log)
+        leader = log.topics["orders"].leaders[0]
+        raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
+        await log.runner.run(raise_log_start(raised))
+        leader.follow_row(await row_of(log, leader.topic_id))
+        leader.has_begun = False
+        assert await shorten_rows(log.runner, [leader]) == 0
+        leader.has_begun = True
+        assert await shorten_rows(log.runner, [leader]) == 1
 
 
-def test_a_leader_keeps_its_shortened_row_when_another_row_of_its_topic_changes() -> None:
+async def test_a_leader_keeps_its_shortened_row_when_another_row_of_its_topic_changes() -> None:
     """The catalog has the row as it was read before."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            await written.write(log, topic.leaders[0], [EPOCH_MS])
-            await hand_over_to_itself(log)
-            leader = topic.leaders[0]
-            raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
-            await log.runner.run(raise_log_start(raised))
-            leader.follow_row(await row_of(log, leader.topic_id))
-            assert await shorten_rows(log.runner, [leader]) == 1
-            shorter = leader.row
+    written = WrittenLog()
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        await written.write(log, topic.leaders[0], [EPOCH_MS])
+        await hand_over_to_itself(log)
+        leader = topic.leaders[0]
+        raised = Raise(leader.topic_id, 0, log.epoch, leader.leader_epoch, 1)
+        await log.runner.run(raise_log_start(raised))
+        leader.follow_row(await row_of(log, leader.topic_id))
+        assert await shorten_rows(log.runner, [leader]) == 1
+        shorter = leader.row
 
-            changed = TopicRow(topic.topic_id, TopicStatus.LIVE, 1, {"retention.ms": "5"}, 1, 9)
-            log._on_update(RegistryUpdate(log.feed_version, {"orders": changed}, {}))
+        changed = TopicRow(topic.topic_id, TopicStatus.LIVE, 1, {"retention.ms": "5"}, 1, 9)
+        log._on_update(RegistryUpdate(log.feed_version, {"orders": changed}, {}))
 
-            assert topic.configs == changed.configs
-            assert leader.row == shorter == await row_of(log, leader.topic_id)
-            assert leader.epoch_ranges == shorter.epoch_ranges
-
-    run(scenario())
+        assert topic.configs == changed.configs
+        assert leader.row == shorter == await row_of(log, leader.topic_id)
+        assert leader.epoch_ranges == shorter.epoch_ranges
 
 
 def test_rows_of_many_partitions_are_looked_at_in_slices() -> None:
@@ -351,35 +327,32 @@ async def row_of(log: Log, topic_id: bytes) -> PartitionRow:
     return row
 
 
-def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=2)
-        async with written.life() as log:
-            leader = (await log.create_topic("orders", 1, {})).leaders[0]
-            early = Follower(log.cluster_id, log.epoch)
-            await log.runner.run(early.advance())
-            for _ in range(2 * CHECKPOINTS_LISTED_MIN + 10):
-                await written.write(log, leader, [EPOCH_MS])
-            checkpoints = log.writer.checkpoints.durable
-            assert len(checkpoints) > CHECKPOINTS_LISTED_MIN
-            trim = checkpoints[-3]
-            await written.runner.registry.update_if(
-                CHAIN, chain_sk(log.epoch), {"trim": trim, "deleted": trim}
-            )
-            await forget(log)
-            for _ in range(4):
-                await written.write(log, leader, [EPOCH_MS])
-            chain = log.writer.chain
-            front = last_checkpoint(written, log.epoch)
-            assert front.earlier[0] == chain.checkpoints[0] == trim
-            cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
-            await log.runner.run(read_on(cold))
-            await log.runner.run(early.advance())
-            await log.runner.run(early.read_row())
-            assert early.checkpoints == cold.checkpoints
-            assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
-
-    run(scenario())
+async def test_a_list_of_checkpoints_is_cut_where_they_are_deleted() -> None:
+    written = WrittenLog(checkpoint_segments=2)
+    async with written.life() as log:
+        leader = (await log.create_topic("orders", 1, {})).leaders[0]
+        early = Follower(log.cluster_id, log.epoch)
+        await log.runner.run(early.advance())
+        for _ in range(2 * CHECKPOINTS_LISTED_MIN + 10):
+            await written.write(log, leader, [EPOCH_MS])
+        checkpoints = log.writer.checkpoints.durable
+        assert len(checkpoints) > CHECKPOINTS_LISTED_MIN
+        trim = checkpoints[-3]
+        await written.runner.registry.update_if(
+            CHAIN, chain_sk(log.epoch), {"trim": trim, "deleted": trim}
+        )
+        await forget(log)
+        for _ in range(4):
+            await written.write(log, leader, [EPOCH_MS])
+        chain = log.writer.chain
+        front = last_checkpoint(written, log.epoch)
+        assert front.earlier[0] == chain.checkpoints[0] == trim
+        cold = await log.runner.run(read_chain_at(log.cluster_id, log.epoch, front.seq))
+        await log.runner.run(read_on(cold))
+        await log.runner.run(early.advance())
+        await log.runner.run(early.read_row())
+        assert early.checkpoints == cold.checkpoints
+        assert encode_checkpoint(copy_of(early.state)) == encode_checkpoint(cold)
 
 
 def row_with(*leader_epochs: int, log_start: int = 30, reason: str = "") -> PartitionRow:
@@ -415,18 +388,15 @@ def test_a_row_drops_what_it_lists_no_more(
     assert is_dropped(EpochKey(ID, 0, 2), epoch_range, row) is expected
 
 
-def test_nothing_is_appended_to_a_stretch_that_was_forgotten() -> None:
+async def test_nothing_is_appended_to_a_stretch_that_was_forgotten() -> None:
     """Some client may still know its leader; an entry outside any epoch range ends a chain."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = (await log.create_topic("orders", 1, {})).leaders[0]
-            await written.write(log, leader, [EPOCH_MS])
-            await log.delete_topic("orders")
-            assert await forget(log) == 1
-            with pytest.raises(NotLeading):
-                written.append(leader, [EPOCH_MS])
-        check_stored(written)
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = (await log.create_topic("orders", 1, {})).leaders[0]
+        await written.write(log, leader, [EPOCH_MS])
+        await log.delete_topic("orders")
+        assert await forget(log) == 1
+        with pytest.raises(NotLeading):
+            written.append(leader, [EPOCH_MS])
+    check_stored(written)

@@ -7,7 +7,6 @@ from logstore.formats.cluster_row import CLUSTER
 from logstore.formats.levels import NEWEST_LEVEL
 from logstore.protocol.rows.changes import begin_feed_again
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import run
 from tests.logstore.written import WrittenLog
 
 
@@ -25,32 +24,26 @@ async def prepared() -> WrittenLog:
 
 
 @pytest.mark.parametrize(("has_hint", "seconds"), [(True, 1), (False, 80)])
-def test_it_hears_of_a_level_by_the_feed_at_once_and_else_with_all_rows(
+async def test_it_hears_of_a_level_by_the_feed_at_once_and_else_with_all_rows(
     has_hint: bool,
     seconds: float,
 ) -> None:
-    async def scenario() -> None:
-        written = await prepared()
-        async with written.life() as log:
-            assert log.format_level == 1
-            set_level(written, 2)
-            if has_hint:
-                await written.runner.run(begin_feed_again())
-            await written.runner.clock.sleep_s(seconds)
-            assert log.format_level == 2
-
-    run(scenario())
-
-
-def test_one_that_cannot_read_the_level_ends_and_starts_no_more() -> None:
-    async def scenario() -> None:
-        written = await prepared()
-        async with written.life(clean=False) as log:
-            set_level(written, NEWEST_LEVEL + 1)
+    written = await prepared()
+    async with written.life() as log:
+        assert log.format_level == 1
+        set_level(written, 2)
+        if has_hint:
             await written.runner.run(begin_feed_again())
-            await log.fenced.wait()
-        with pytest.raises(Refused, match="newer logstore"):
-            async with written.life():
-                pass
+        await written.runner.clock.sleep_s(seconds)
+        assert log.format_level == 2
 
-    run(scenario())
+
+async def test_one_that_cannot_read_the_level_ends_and_starts_no_more() -> None:
+    written = await prepared()
+    async with written.life(clean=False) as log:
+        set_level(written, NEWEST_LEVEL + 1)
+        await written.runner.run(begin_feed_again())
+        await log.fenced.wait()
+    with pytest.raises(Refused, match="newer logstore"):
+        async with written.life():
+            pass

@@ -81,194 +81,162 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_may_have_overtaken_is_put_off_while_a_leadership_is_new(name: str) -> None:
+async def test_what_may_have_overtaken_is_put_off_while_a_leadership_is_new(name: str) -> None:
     producer, sequence, epoch, in_the_first, in_a_later_one, when_older = CASES[name]
 
-    async def scenario() -> None:
-        for in_the_second, wait_s, expected in (
-            (False, 0.0, in_the_first),
-            (True, 0.0, in_a_later_one),
-            (True, EARLY_S + 1, when_older),
-        ):
-            written = WrittenLog()
-            async with written.life(clean=False) as log:
-                await write_what_is_known(log)
-                if not in_the_second:
-                    assert reported(await leader_of(log), producer, sequence, epoch) == expected
-            if in_the_second:
-                async with written.life(clean=False) as log:
-                    leader = await leader_of(log)
-                    assert leader.leader_epoch == 1
-                    await written.runner.clock.sleep_s(wait_s)
-                    assert reported(leader, producer, sequence, epoch) == expected
-
-    run(scenario())
-
-
-def test_a_producer_that_lived_on_from_a_deleted_topic_goes_on_once_it_repeats() -> None:
-    """Its sequences go on, and what came before lies in the former life of the name."""
-
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = await leader_of(log)
-            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [PUT_OFF] * 2
-            await written.runner.clock.sleep_s(REPEATED_S / 2)
-            assert reported(leader, UNKNOWN, 5) == PUT_OFF
-            await written.runner.clock.sleep_s(REPEATED_S / 2)
-            assert reported(leader, UNKNOWN, 7) == PUT_OFF, "it is new"
-            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6, 7)] == [TAKEN] * 3
-
-    run(scenario())
-
-
-def test_a_repeated_batch_waits_for_one_that_was_put_off_before_it() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = await leader_of(log)
-            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [PUT_OFF] * 2
-            await written.runner.clock.sleep_s(REPEATED_S)
-            assert reported(leader, UNKNOWN, 6) == PUT_OFF
-            assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [TAKEN] * 2
-
-    run(scenario())
-
-
-def test_a_repeated_batch_waits_in_a_later_leadership_where_others_may_be_on_their_way() -> None:
-    async def scenario() -> None:
+    for in_the_second, wait_s, expected in (
+        (False, 0.0, in_the_first),
+        (True, 0.0, in_a_later_one),
+        (True, EARLY_S + 1, when_older),
+    ):
         written = WrittenLog()
         async with written.life(clean=False) as log:
             await write_what_is_known(log)
-        async with written.life(clean=False) as log:
-            leader = await leader_of(log)
-            assert reported(leader, UNKNOWN, 5) == PUT_OFF
-            await written.runner.clock.sleep_s(REPEATED_S)
-            assert reported(leader, UNKNOWN, 5) == PUT_OFF
-
-    run(scenario())
-
-
-def test_batches_that_were_put_off_are_remembered_up_to_a_bound() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = await leader_of(log)
-            for producer in range(100, 100 + 2 * PUT_OFF_MAX):
-                assert reported(leader, producer, 5) == PUT_OFF
-            assert len(leader._put_off) == PUT_OFF_MAX
-            await written.runner.clock.sleep_s(EARLY_S)
-            assert reported(leader, UNKNOWN, 5) == TAKEN
-            assert not leader._put_off
-
-    run(scenario())
+            if not in_the_second:
+                assert reported(await leader_of(log), producer, sequence, epoch) == expected
+        if in_the_second:
+            async with written.life(clean=False) as log:
+                leader = await leader_of(log)
+                assert leader.leader_epoch == 1
+                await written.runner.clock.sleep_s(wait_s)
+                assert reported(leader, producer, sequence, epoch) == expected
 
 
-def test_in_an_empty_partition_a_batch_waits_for_the_first_of_its_producer() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = await leader_of(log)
-            assert reported(leader, UNKNOWN, 1) == PUT_OFF
-            assert leader.log_end == 0
-            assert reported(leader, UNKNOWN, 0) == TAKEN
-            assert reported(leader, UNKNOWN, 1) == TAKEN
+async def test_a_producer_that_lived_on_from_a_deleted_topic_goes_on_once_it_repeats() -> None:
+    """Its sequences go on, and what came before lies in the former life of the name."""
 
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = await leader_of(log)
+        assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [PUT_OFF] * 2
+        await written.runner.clock.sleep_s(REPEATED_S / 2)
+        assert reported(leader, UNKNOWN, 5) == PUT_OFF
+        await written.runner.clock.sleep_s(REPEATED_S / 2)
+        assert reported(leader, UNKNOWN, 7) == PUT_OFF, "it is new"
+        assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6, 7)] == [TAKEN] * 3
 
 
-def test_who_has_been_heard_of_nowhere_begins_anywhere_once_a_leadership_is_older() -> None:
+async def test_a_repeated_batch_waits_for_one_that_was_put_off_before_it() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = await leader_of(log)
+        assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [PUT_OFF] * 2
+        await written.runner.clock.sleep_s(REPEATED_S)
+        assert reported(leader, UNKNOWN, 6) == PUT_OFF
+        assert [reported(leader, UNKNOWN, sequence) for sequence in (5, 6)] == [TAKEN] * 2
+
+
+async def test_a_repeated_batch_waits_in_a_later_leadership_where_others_may_be_on_their_way() -> (
+    None
+):
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        await write_what_is_known(log)
+    async with written.life(clean=False) as log:
+        leader = await leader_of(log)
+        assert reported(leader, UNKNOWN, 5) == PUT_OFF
+        await written.runner.clock.sleep_s(REPEATED_S)
+        assert reported(leader, UNKNOWN, 5) == PUT_OFF
+
+
+async def test_batches_that_were_put_off_are_remembered_up_to_a_bound() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = await leader_of(log)
+        for producer in range(100, 100 + 2 * PUT_OFF_MAX):
+            assert reported(leader, producer, 5) == PUT_OFF
+        assert len(leader._put_off) == PUT_OFF_MAX
+        await written.runner.clock.sleep_s(EARLY_S)
+        assert reported(leader, UNKNOWN, 5) == TAKEN
+        assert not leader._put_off
+
+
+async def test_in_an_empty_partition_a_batch_waits_for_the_first_of_its_producer() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = await leader_of(log)
+        assert reported(leader, UNKNOWN, 1) == PUT_OFF
+        assert leader.log_end == 0
+        assert reported(leader, UNKNOWN, 0) == TAKEN
+        assert reported(leader, UNKNOWN, 1) == TAKEN
+
+
+async def test_who_has_been_heard_of_nowhere_begins_anywhere_once_a_leadership_is_older() -> None:
     """As a producer whose state was forgotten, or whose topic was created again (KIP-360)."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = await leader_of(log)
-            assert reported(leader, UNKNOWN, 5) == PUT_OFF
-            await written.runner.clock.sleep_s(EARLY_S + 1)
-            assert reported(leader, UNKNOWN, 5) == TAKEN
-            assert reported(leader, UNKNOWN, 6) == TAKEN
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = await leader_of(log)
+        assert reported(leader, UNKNOWN, 5) == PUT_OFF
+        await written.runner.clock.sleep_s(EARLY_S + 1)
+        assert reported(leader, UNKNOWN, 5) == TAKEN
+        assert reported(leader, UNKNOWN, 6) == TAKEN
 
 
 @pytest.mark.parametrize("sequence", [0, 1, 3, 9])
 @pytest.mark.parametrize("epoch", [2, 3, 4])
-def test_a_producer_that_was_idle_for_a_day_begins_anywhere_before_it_is_dropped_too(
+async def test_a_producer_that_was_idle_for_a_day_begins_anywhere_before_it_is_dropped_too(
     sequence: int, epoch: int
 ) -> None:
     """As after the next checkpoint, which drops it; and it waits as unknown ones do."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            await write_what_is_known(log)
-            leader = await leader_of(log)
-            producers = leader.epoch_range.state.producers
-            known = unpack_producer(producers[KNOWN])
-            idle = known._replace(last_ms=known.last_ms - PRODUCER_EXPIRATION_MS)
-            producers[KNOWN] = pack_producer(KNOWN, idle)
-            if sequence:
-                assert reported(leader, KNOWN, sequence, epoch) == PUT_OFF
-                await written.runner.clock.sleep_s(EARLY_S + 1)
-            assert reported(leader, KNOWN, sequence, epoch) == TAKEN
-            assert reported(leader, KNOWN, sequence + 2, epoch) == BROKEN
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        await write_what_is_known(log)
+        leader = await leader_of(log)
+        producers = leader.epoch_range.state.producers
+        known = unpack_producer(producers[KNOWN])
+        idle = known._replace(last_ms=known.last_ms - PRODUCER_EXPIRATION_MS)
+        producers[KNOWN] = pack_producer(KNOWN, idle)
+        if sequence:
+            assert reported(leader, KNOWN, sequence, epoch) == PUT_OFF
+            await written.runner.clock.sleep_s(EARLY_S + 1)
+        assert reported(leader, KNOWN, sequence, epoch) == TAKEN
+        assert reported(leader, KNOWN, sequence + 2, epoch) == BROKEN
 
 
 @pytest.mark.parametrize(("producer", "sequence", "epoch"), [case[:3] for case in CASES.values()])
-def test_a_released_partition_judges_no_sequence(producer: int, sequence: int, epoch: int) -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            await write_what_is_known(log)
-            leader = await leader_of(log)
-            leader.release()
-            await written.runner.clock.sleep_s(EARLY_S + 1)
-            assert reported(leader, producer, sequence, epoch) == PUT_OFF
-
-    run(scenario())
-
-
-def test_a_repeat_of_what_a_released_partition_holds_is_answered() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            leader = await leader_of(log)
-            seq = append(leader, KNOWN, 0)
-            leader.release()
-            assert append(leader, KNOWN, 0) == seq
-            assert leader.log_end == 1
-
-    run(scenario())
+async def test_a_released_partition_judges_no_sequence(
+    producer: int, sequence: int, epoch: int
+) -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        await write_what_is_known(log)
+        leader = await leader_of(log)
+        leader.release()
+        await written.runner.clock.sleep_s(EARLY_S + 1)
+        assert reported(leader, producer, sequence, epoch) == PUT_OFF
 
 
-def test_a_broker_that_was_fenced_judges_no_sequence() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            await write_what_is_known(log)
-            log.writer.stop()
-            with pytest.raises(Fenced):
-                append(await leader_of(log), KNOWN, 3)
-
-    run(scenario())
+async def test_a_repeat_of_what_a_released_partition_holds_is_answered() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        leader = await leader_of(log)
+        seq = append(leader, KNOWN, 0)
+        leader.release()
+        assert append(leader, KNOWN, 0) == seq
+        assert leader.log_end == 1
 
 
-def test_a_broker_that_a_heartbeat_fenced_names_no_seq() -> None:
+async def test_a_broker_that_was_fenced_judges_no_sequence() -> None:
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        await write_what_is_known(log)
+        log.writer.stop()
+        with pytest.raises(Fenced):
+            append(await leader_of(log), KNOWN, 3)
+
+
+async def test_a_broker_that_a_heartbeat_fenced_names_no_seq() -> None:
     """Which seq is taken is known to one that found it so by a put alone."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            ended: list[BaseException | None] = []
-            log.writer.when_committed(append(await leader_of(log), KNOWN, 0), ended.append)
-            log.writer.stop()
-            (error,) = ended
-            assert re.search(r"fenced: epoch=\d+; another took over", str(error))
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        ended: list[BaseException | None] = []
+        log.writer.when_committed(append(await leader_of(log), KNOWN, 0), ended.append)
+        log.writer.stop()
+        (error,) = ended
+        assert re.search(r"fenced: epoch=\d+; another took over", str(error))
 
 
 @dataclass

@@ -15,7 +15,6 @@ from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import run
 from tests.logstore.written import WrittenLog
 
 ROW = BrokerRow(epoch=7, heartbeat=1, host="h", port=1, rack="", lock="l")
@@ -51,145 +50,124 @@ def broker_row(rows: MemoryRows, broker: int = 1) -> BrokerRow:
     return BrokerRow.of(row)
 
 
-def test_one_heartbeat_without_an_answer_costs_a_broker_nothing() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        rows = StuckRows()
-        written.rows, clock = rows, written.runner.clock
-        written.runner = runner_on(rows, written.runner)
-        async with written.life() as log:
-            await clock.sleep_s(LEASE_S)
-            rows.is_next_stuck = True
-            for _ in range(10):
-                before = broker_row(rows).heartbeat
-                await clock.sleep_s(LEASE_S / 2)
-                assert log.has_read_lease
-                assert broker_row(rows).heartbeat > before
-            assert not rows.is_next_stuck
-            rows.let_go.set()
-            await clock.sleep_s(LEASE_S)
+async def test_one_heartbeat_without_an_answer_costs_a_broker_nothing() -> None:
+    written = WrittenLog()
+    rows = StuckRows()
+    written.rows, clock = rows, written.runner.clock
+    written.runner = runner_on(rows, written.runner)
+    async with written.life() as log:
+        await clock.sleep_s(LEASE_S)
+        rows.is_next_stuck = True
+        for _ in range(10):
+            before = broker_row(rows).heartbeat
+            await clock.sleep_s(LEASE_S / 2)
             assert log.has_read_lease
-            assert not log.fenced.is_set()
+            assert broker_row(rows).heartbeat > before
+        assert not rows.is_next_stuck
+        rows.let_go.set()
+        await clock.sleep_s(LEASE_S)
+        assert log.has_read_lease
+        assert not log.fenced.is_set()
 
-    run(scenario())
 
-
-def test_only_a_registry_that_answers_nothing_for_a_lease_is_reported(
+async def test_only_a_registry_that_answers_nothing_for_a_lease_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        rows = StuckRows()
-        written.rows, clock = rows, written.runner.clock
-        written.runner = runner_on(rows, written.runner)
-        async with written.life():
-            await clock.sleep_s(LEASE_S)
-            rows.is_next_stuck = True  # those after it get through
-            await clock.sleep_s(3 * LEASE_S)
-            assert not caplog.messages
-            rows.are_all_stuck = True
-            await clock.sleep_s(3 * LEASE_S)
-            assert caplog.messages == [
-                "cannot renew the lease, continuing: broker=1 no answer in time"
-            ]
-            rows.are_all_stuck = False
-            rows.let_go.set()
-
-    run(scenario())
+    written = WrittenLog()
+    rows = StuckRows()
+    written.rows, clock = rows, written.runner.clock
+    written.runner = runner_on(rows, written.runner)
+    async with written.life():
+        await clock.sleep_s(LEASE_S)
+        rows.is_next_stuck = True  # those after it get through
+        await clock.sleep_s(3 * LEASE_S)
+        assert not caplog.messages
+        rows.are_all_stuck = True
+        await clock.sleep_s(3 * LEASE_S)
+        assert caplog.messages == ["cannot renew the lease, continuing: broker=1 no answer in time"]
+        rows.are_all_stuck = False
+        rows.let_go.set()
 
 
-def test_a_fenced_broker_does_not_say_that_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        rows = StuckRows()
-        written.rows, clock = rows, written.runner.clock
-        written.runner = runner_on(rows, written.runner)
-        async with written.life(clean=False) as log:
-            rows.are_all_stuck = True
-            await clock.sleep_s(LEASE_S / 2)
-            log.writer.stop()
-            await clock.sleep_s(LEASE_S)
-            assert not caplog.messages
-
-    run(scenario())
-
-
-def test_who_cannot_renew_vouches_for_the_rest_of_a_lease_and_no_longer() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        rows = StuckRows()
-        written.rows, clock = rows, written.runner.clock
-        written.runner = runner_on(rows, written.runner)
-        async with written.life() as log:
-            await clock.sleep_s(LEASE_S)
-            rows.are_all_stuck = True
-            has_read_lease = [log.has_read_lease]
-            await clock.sleep_s(LEASE_S)
-            has_read_lease.append(log.has_read_lease)
-            rows.are_all_stuck = False
-            rows.let_go.set()
-            await clock.sleep_s(LEASE_S)
-            assert [*has_read_lease, log.has_read_lease] == [True, False, True]
-
-    run(scenario())
+async def test_a_fenced_broker_does_not_say_that_it_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    written = WrittenLog()
+    rows = StuckRows()
+    written.rows, clock = rows, written.runner.clock
+    written.runner = runner_on(rows, written.runner)
+    async with written.life(clean=False) as log:
+        rows.are_all_stuck = True
+        await clock.sleep_s(LEASE_S / 2)
+        log.writer.stop()
+        await clock.sleep_s(LEASE_S)
+        assert not caplog.messages
 
 
-def test_a_lease_is_counted_from_the_beginning_of_a_heartbeat() -> None:
+async def test_who_cannot_renew_vouches_for_the_rest_of_a_lease_and_no_longer() -> None:
+    written = WrittenLog()
+    rows = StuckRows()
+    written.rows, clock = rows, written.runner.clock
+    written.runner = runner_on(rows, written.runner)
+    async with written.life() as log:
+        await clock.sleep_s(LEASE_S)
+        rows.are_all_stuck = True
+        has_read_lease = [log.has_read_lease]
+        await clock.sleep_s(LEASE_S)
+        has_read_lease.append(log.has_read_lease)
+        rows.are_all_stuck = False
+        rows.let_go.set()
+        await clock.sleep_s(LEASE_S)
+        assert [*has_read_lease, log.has_read_lease] == [True, False, True]
+
+
+async def test_a_lease_is_counted_from_the_beginning_of_a_heartbeat() -> None:
     """The row may have changed as early as that, and others count their lease from there."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        rows = StuckRows()
-        written.rows, clock = rows, written.runner.clock
-        written.runner = runner_on(rows, written.runner)
-        async with written.life() as log:
-            heartbeats = Heartbeats(written.runner, 1, log.epoch, last=1_000_000)
-            membership = Membership(
-                written.runner, log.writer, log._catalog, log._followers, heartbeats
-            )
-            rows.are_all_stuck = True
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(membership.renew())
-                await clock.sleep_s(LEASE_S - 0.5)
-                has_read_lease = [membership.has_read_lease]
-                rows.are_all_stuck = False
-                rows.let_go.set()
-            for seconds in (0.4, 0.1):
-                await clock.sleep_s(seconds)
-                has_read_lease.append(membership.has_read_lease)
-            assert has_read_lease == [False, True, False]
-
-    run(scenario())
-
-
-def test_a_heartbeat_that_lands_late_takes_back_nothing_that_was_said_after_it() -> None:
-    async def scenario() -> None:
-        rows = StuckRows()
-        runner = runner_on(rows, WrittenLog().runner)
-        await rows.put_if(BROKER, "1", ROW.row(), [], "first")
-        heartbeats = Heartbeats(runner, 1, ROW.epoch, ROW.heartbeat)
-        rows.is_next_stuck = True
+    written = WrittenLog()
+    rows = StuckRows()
+    written.rows, clock = rows, written.runner.clock
+    written.runner = runner_on(rows, written.runner)
+    async with written.life() as log:
+        heartbeats = Heartbeats(written.runner, 1, log.epoch, last=1_000_000)
+        membership = Membership(
+            written.runner, log.writer, log._catalog, log._followers, heartbeats
+        )
+        rows.are_all_stuck = True
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(heartbeats.send(BrokerStatus.SERVING))
-            await runner.clock.sleep_s(1)
-            await heartbeats.send(BrokerStatus.STOPPED)
-            said = broker_row(rows)
-            rows.let_go.set()  # and no successor is in its way: it raises nothing
-        assert broker_row(rows) == said
-        assert said.status is BrokerStatus.STOPPED
+            tasks.create_task(membership.renew())
+            await clock.sleep_s(LEASE_S - 0.5)
+            has_read_lease = [membership.has_read_lease]
+            rows.are_all_stuck = False
+            rows.let_go.set()
+        for seconds in (0.4, 0.1):
+            await clock.sleep_s(seconds)
+            has_read_lease.append(membership.has_read_lease)
+        assert has_read_lease == [False, True, False]
 
-    run(scenario())
+
+async def test_a_heartbeat_that_lands_late_takes_back_nothing_that_was_said_after_it() -> None:
+    rows = StuckRows()
+    runner = runner_on(rows, WrittenLog().runner)
+    await rows.put_if(BROKER, "1", ROW.row(), [], "first")
+    heartbeats = Heartbeats(runner, 1, ROW.epoch, ROW.heartbeat)
+    rows.is_next_stuck = True
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(heartbeats.send(BrokerStatus.SERVING))
+        await runner.clock.sleep_s(1)
+        await heartbeats.send(BrokerStatus.STOPPED)
+        said = broker_row(rows)
+        rows.let_go.set()  # and no successor is in its way: it raises nothing
+    assert broker_row(rows) == said
+    assert said.status is BrokerStatus.STOPPED
 
 
 @pytest.mark.parametrize(
     "changed", [replace(ROW, epoch=8), replace(ROW, status=BrokerStatus.FENCED)]
 )
-def test_a_successor_or_a_fence_refuses_heartbeats(changed: BrokerRow) -> None:
-    async def scenario() -> None:
-        rows = MemoryRows()
-        runner = runner_on(rows, WrittenLog().runner)
-        await rows.put_if(BROKER, "1", changed.row(), [], "first")
-        with pytest.raises(ConditionFailed):
-            await Heartbeats(runner, 1, ROW.epoch, ROW.heartbeat).send(BrokerStatus.SERVING)
-
-    run(scenario())
+async def test_a_successor_or_a_fence_refuses_heartbeats(changed: BrokerRow) -> None:
+    rows = MemoryRows()
+    runner = runner_on(rows, WrittenLog().runner)
+    await rows.put_if(BROKER, "1", changed.row(), [], "first")
+    with pytest.raises(ConditionFailed):
+        await Heartbeats(runner, 1, ROW.epoch, ROW.heartbeat).send(BrokerStatus.SERVING)

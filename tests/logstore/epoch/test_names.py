@@ -17,7 +17,7 @@ from logstore.protocol.chain.seal import mark_sealed, seal_chain
 from logstore.protocol.topics.life import UnknownTopic
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner, outcome_of
-from logstore.testing.virtual_loop import VirtualClock, run
+from logstore.testing.virtual_loop import VirtualClock
 from tests.logstore.written import WrittenLog
 
 A_WHILE_S = 5.0
@@ -110,214 +110,181 @@ async def known(log: Log, name: str, topic_id: bytes) -> None:
         await wait(0.05)
 
 
-def test_a_deletion_returns_when_the_other_broker_knows_it() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        rows = HeldReads(written.rows)
-        async with two_brokers(written, rows) as (one, two, tasks):
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            rows.may_read.clear()
-            deleting = tasks.create_task(one.delete_topic("orders"))
-            await wait(A_WHILE_S)
-            assert not deleting.done()
-            assert "orders" not in one.topics, "it refuses the old life itself"
-            assert "orders" in two.topics
-            rows.may_read.set()
-            await deleting
+async def test_a_deletion_returns_when_the_other_broker_knows_it() -> None:
+    written = WrittenLog()
+    rows = HeldReads(written.rows)
+    async with two_brokers(written, rows) as (one, two, tasks):
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        rows.may_read.clear()
+        deleting = tasks.create_task(one.delete_topic("orders"))
+        await wait(A_WHILE_S)
+        assert not deleting.done()
+        assert "orders" not in one.topics, "it refuses the old life itself"
+        assert "orders" in two.topics
+        rows.may_read.set()
+        await deleting
 
-            assert "orders" not in two.topics
-
-    run(story())
+        assert "orders" not in two.topics
 
 
-def test_a_name_has_no_new_life_while_any_broker_serves_the_old_one() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        rows = HeldReads(written.rows)
-        async with two_brokers(written, rows) as (one, two, tasks):
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            rows.may_read.clear()
-            deleting = tasks.create_task(one.delete_topic("orders"))
-            await wait(1.0)
-            creating = tasks.create_task(one.create_topic("orders", 1, {}))
-            await wait(A_WHILE_S)
-            assert "orders" not in one.topics
-            assert two.topics["orders"].topic_id == topic.topic_id
-            rows.may_read.set()
-            await deleting
-            again = await creating
+async def test_a_name_has_no_new_life_while_any_broker_serves_the_old_one() -> None:
+    written = WrittenLog()
+    rows = HeldReads(written.rows)
+    async with two_brokers(written, rows) as (one, two, tasks):
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        rows.may_read.clear()
+        deleting = tasks.create_task(one.delete_topic("orders"))
+        await wait(1.0)
+        creating = tasks.create_task(one.create_topic("orders", 1, {}))
+        await wait(A_WHILE_S)
+        assert "orders" not in one.topics
+        assert two.topics["orders"].topic_id == topic.topic_id
+        rows.may_read.set()
+        await deleting
+        again = await creating
 
-            assert again.topic_id != topic.topic_id
-            assert two.topics["orders"].topic_id == again.topic_id
-
-    run(story())
+        assert again.topic_id != topic.topic_id
+        assert two.topics["orders"].topic_id == again.topic_id
 
 
-def test_a_silent_broker_is_waited_for_until_its_chain_is_sealed() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        rows = HeldReads(written.rows)
-        async with two_brokers(written, rows) as (one, two, tasks):
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            rows.may_read.clear()
-            deleting = tasks.create_task(one.delete_topic("orders"))
-            await wait(1.0)
-            sealed = await one.runner.run(seal_chain(one.cluster_id, two.epoch, 1))
-            row = await written.rows.get(CHAIN, chain_sk(two.epoch))
-            assert row is not None
-            assert row["status"] == ChainStatus.FENCED.value
-            await wait(1.0)
-            assert not deleting.done()
-            await one.runner.run(mark_sealed(two.epoch, sealed.seal))
-            await deleting
-
-    run(story())
+async def test_a_silent_broker_is_waited_for_until_its_chain_is_sealed() -> None:
+    written = WrittenLog()
+    rows = HeldReads(written.rows)
+    async with two_brokers(written, rows) as (one, two, tasks):
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        rows.may_read.clear()
+        deleting = tasks.create_task(one.delete_topic("orders"))
+        await wait(1.0)
+        sealed = await one.runner.run(seal_chain(one.cluster_id, two.epoch, 1))
+        row = await written.rows.get(CHAIN, chain_sk(two.epoch))
+        assert row is not None
+        assert row["status"] == ChainStatus.FENCED.value
+        await wait(1.0)
+        assert not deleting.done()
+        await one.runner.run(mark_sealed(two.epoch, sealed.seal))
+        await deleting
 
 
-def test_a_broker_is_asked_at_once_and_its_answer_is_believed() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        async with two_brokers(written, written.rows) as (one, two, _tasks):
-            asked: list[tuple[int, int]] = []
+async def test_a_broker_is_asked_at_once_and_its_answer_is_believed() -> None:
+    written = WrittenLog()
+    async with two_brokers(written, written.rows) as (one, two, _tasks):
+        asked: list[tuple[int, int]] = []
 
-            async def ask(broker: int, epoch: int, version: int) -> int:
-                asked.append((broker, epoch))
-                return await two.read_feed(version)
+        async def ask(broker: int, epoch: int, version: int) -> int:
+            asked.append((broker, epoch))
+            return await two.read_feed(version)
 
-            one.ask_others_by(ask)
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            began_s = VirtualClock().monotonic_s()
+        one.ask_others_by(ask)
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        began_s = VirtualClock().monotonic_s()
+        await one.delete_topic("orders")
+
+        assert asked == [(2, two.epoch)]
+        assert "orders" not in two.topics
+        assert VirtualClock().monotonic_s() - began_s < 0.05
+
+
+async def test_a_broker_that_never_answers_is_reported_and_the_deletion_stands() -> None:
+    written = WrittenLog()
+    rows = HeldReads(written.rows)
+    async with two_brokers(written, rows) as (one, two, _tasks):
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        rows.may_read.clear()
+        began_s = VirtualClock().monotonic_s()
+        with pytest.raises(NotKnownEverywhere):
             await one.delete_topic("orders")
-
-            assert asked == [(2, two.epoch)]
-            assert "orders" not in two.topics
-            assert VirtualClock().monotonic_s() - began_s < 0.05
-
-    run(story())
+        assert VirtualClock().monotonic_s() - began_s < CONFIRM_S + 1.0
+        assert "orders" not in one.topics
+        rows.may_read.set()
 
 
-def test_a_broker_that_never_answers_is_reported_and_the_deletion_stands() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        rows = HeldReads(written.rows)
-        async with two_brokers(written, rows) as (one, two, _tasks):
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            rows.may_read.clear()
-            began_s = VirtualClock().monotonic_s()
-            with pytest.raises(NotKnownEverywhere):
-                await one.delete_topic("orders")
-            assert VirtualClock().monotonic_s() - began_s < CONFIRM_S + 1.0
-            assert "orders" not in one.topics
-            rows.may_read.set()
-
-    run(story())
-
-
-def test_rows_of_a_silent_broker_are_looked_at_about_once_a_second() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        held, counted = HeldReads(written.rows), CountedLooks(written.rows)
-        async with two_brokers(written, held, counted) as (one, two, _tasks):
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            held.may_read.clear()
-            before = counted.count
-            with pytest.raises(NotKnownEverywhere):
-                await one.delete_topic("orders")
-            assert CONFIRM_S <= counted.count - before <= 2 * CONFIRM_S
-            held.may_read.set()
-
-    run(story())
-
-
-def test_a_growth_returns_when_the_other_broker_knows_it() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        async with two_brokers(written, written.rows) as (one, two, _tasks):
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            await one.create_partitions("orders", 3)
-
-            assert two.topics["orders"].partition_count == 3
-
-    run(story())
-
-
-def test_a_late_answer_to_a_creation_does_not_bring_back_the_deleted_life() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        rows = HeldAnswer(written.rows)
-        async with two_brokers(written, rows) as (one, two, tasks):
-            rows.is_next_held = True
-            creating = tasks.create_task(outcome_of(two.create_topic("orders", 1, {})))
-            await rows.reached.wait()
-            while "orders" not in one.topics:
-                one._watch._everything_at_s = 0.0
-                await wait(0.1)
+async def test_rows_of_a_silent_broker_are_looked_at_about_once_a_second() -> None:
+    written = WrittenLog()
+    held, counted = HeldReads(written.rows), CountedLooks(written.rows)
+    async with two_brokers(written, held, counted) as (one, two, _tasks):
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        held.may_read.clear()
+        before = counted.count
+        with pytest.raises(NotKnownEverywhere):
             await one.delete_topic("orders")
-            again = await one.create_topic("orders", 1, {})
-            await known(two, "orders", again.topic_id)
-            rows.let_go.set()
-            assert isinstance(await creating, UnknownTopic)
-
-            assert two.topics["orders"].topic_id == again.topic_id
-
-    run(story())
+        assert CONFIRM_S <= counted.count - before <= 2 * CONFIRM_S
+        held.may_read.set()
 
 
-def test_a_late_answer_to_a_growth_does_not_bring_back_the_deleted_life() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        async with two_brokers(written, written.rows) as (one, two, tasks):
-            topic = await one.create_topic("orders", 1, {})
-            await known(two, "orders", topic.topic_id)
-            publish, may_publish = two.publish, asyncio.Event()
+async def test_a_growth_returns_when_the_other_broker_knows_it() -> None:
+    written = WrittenLog()
+    async with two_brokers(written, written.rows) as (one, two, _tasks):
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        await one.create_partitions("orders", 3)
 
-            async def late(changes: Any, *, is_urgent: bool = False) -> int | None:
-                await may_publish.wait()
-                return await publish(changes, is_urgent=is_urgent)
-
-            two._feed.publish = late  # type: ignore[method-assign]
-            growing = tasks.create_task(outcome_of(two.create_partitions("orders", 2)))
-            await wait(1.0)
-            await one.delete_topic("orders")
-            again = await one.create_topic("orders", 1, {})
-            await known(two, "orders", again.topic_id)
-            may_publish.set()
-            assert isinstance(await growing, UnknownTopic)
-
-            assert two.topics["orders"].topic_id == again.topic_id
-
-    run(story())
+        assert two.topics["orders"].partition_count == 3
 
 
-def test_what_the_feed_does_not_have_is_read_for_at_a_pace() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            began_s = VirtualClock().monotonic_s()
-            for _ in range(10):
-                assert await log.read_feed(1 << 60) < 1 << 60
+async def test_a_late_answer_to_a_creation_does_not_bring_back_the_deleted_life() -> None:
+    written = WrittenLog()
+    rows = HeldAnswer(written.rows)
+    async with two_brokers(written, rows) as (one, two, tasks):
+        rows.is_next_held = True
+        creating = tasks.create_task(outcome_of(two.create_topic("orders", 1, {})))
+        await rows.reached.wait()
+        while "orders" not in one.topics:
+            one._watch._everything_at_s = 0.0
+            await wait(0.1)
+        await one.delete_topic("orders")
+        again = await one.create_topic("orders", 1, {})
+        await known(two, "orders", again.topic_id)
+        rows.let_go.set()
+        assert isinstance(await creating, UnknownTopic)
 
-            assert VirtualClock().monotonic_s() - began_s >= 0.4
-
-    run(story())
+        assert two.topics["orders"].topic_id == again.topic_id
 
 
-def test_a_heartbeat_says_how_far_the_feed_is_read() -> None:
-    async def story() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            await log.create_topic("orders", 1, {})
-            await wait(3.0)
-            row = await written.rows.get("broker", "1")
+async def test_a_late_answer_to_a_growth_does_not_bring_back_the_deleted_life() -> None:
+    written = WrittenLog()
+    async with two_brokers(written, written.rows) as (one, two, tasks):
+        topic = await one.create_topic("orders", 1, {})
+        await known(two, "orders", topic.topic_id)
+        publish, may_publish = two.publish, asyncio.Event()
 
-            assert row is not None
-            assert row["feed"] == log.feed_version > 0
+        async def late(changes: Any, *, is_urgent: bool = False) -> int | None:
+            await may_publish.wait()
+            return await publish(changes, is_urgent=is_urgent)
 
-    run(story())
+        two._feed.publish = late  # type: ignore[method-assign]
+        growing = tasks.create_task(outcome_of(two.create_partitions("orders", 2)))
+        await wait(1.0)
+        await one.delete_topic("orders")
+        again = await one.create_topic("orders", 1, {})
+        await known(two, "orders", again.topic_id)
+        may_publish.set()
+        assert isinstance(await growing, UnknownTopic)
+
+        assert two.topics["orders"].topic_id == again.topic_id
+
+
+async def test_what_the_feed_does_not_have_is_read_for_at_a_pace() -> None:
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        began_s = VirtualClock().monotonic_s()
+        for _ in range(10):
+            assert await log.read_feed(1 << 60) < 1 << 60
+
+        assert VirtualClock().monotonic_s() - began_s >= 0.4
+
+
+async def test_a_heartbeat_says_how_far_the_feed_is_read() -> None:
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        await log.create_topic("orders", 1, {})
+        await wait(3.0)
+        row = await written.rows.get("broker", "1")
+
+        assert row is not None
+        assert row["feed"] == log.feed_version > 0

@@ -13,7 +13,7 @@ from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch, records_of
 from logstore.slices import finish
 from logstore.testing.audit import audit, records_of_batches
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.written import WrittenLog, committed
 
 TURNS = 5
@@ -61,60 +61,54 @@ def stored_batches(written: WrittenLog, log: Log) -> list[list[Entry]]:
 
 
 @pytest.mark.parametrize("checkpoint_segments", [1, 2, 1000])
-def test_readers_find_each_record_where_it_was_moved_to(checkpoint_segments: int) -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=checkpoint_segments)
-        async with written.life(clean=False) as log:
-            leaders = await leaders_of(log)
-            for _ in range(3):
-                await write_in_turn(written, log, leaders)
-            is_mixed = False
-            for batches in stored_batches(written, log):
-                keys = [(entry.topic_id, entry.partition) for entry in batches]
-                assert keys == sorted(keys) or len(keys) < 3
-                is_mixed |= len(keys) > len(set(keys)) > 2
-            assert is_mixed
-            for leader in leaders:
-                assert await values_of(log, leader) == written_values(written, leader)
-        async with written.life(clean=True) as log:
-            leaders = await leaders_of(log)
-            for leader in leaders:
-                assert await values_of(log, leader) == written_values(written, leader)
-        reader = await written.reader()
-        audited = audit(written.objects, written.rows)
-        assert not audited.violations, audited.violations
-        assert reader.topics().keys() == {"orders", "payments"}
-
-    run(scenario())
+async def test_readers_find_each_record_where_it_was_moved_to(checkpoint_segments: int) -> None:
+    written = WrittenLog(checkpoint_segments=checkpoint_segments)
+    async with written.life(clean=False) as log:
+        leaders = await leaders_of(log)
+        for _ in range(3):
+            await write_in_turn(written, log, leaders)
+        is_mixed = False
+        for batches in stored_batches(written, log):
+            keys = [(entry.topic_id, entry.partition) for entry in batches]
+            assert keys == sorted(keys) or len(keys) < 3
+            is_mixed |= len(keys) > len(set(keys)) > 2
+        assert is_mixed
+        for leader in leaders:
+            assert await values_of(log, leader) == written_values(written, leader)
+    async with written.life(clean=True) as log:
+        leaders = await leaders_of(log)
+        for leader in leaders:
+            assert await values_of(log, leader) == written_values(written, leader)
+    reader = await written.reader()
+    audited = audit(written.objects, written.rows)
+    assert not audited.violations, audited.violations
+    assert reader.topics().keys() == {"orders", "payments"}
 
 
-def test_a_large_state_is_found_in_a_segment_whose_batches_were_moved() -> None:
+async def test_a_large_state_is_found_in_a_segment_whose_batches_were_moved() -> None:
     """It is stored before the entry that names it, by the place that it has in the object."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=1000, inline_bytes_max=1)
-        async with written.life(clean=False) as log:
-            leaders = await leaders_of(log)
-            for number in range(TURNS):
-                for leader in leaders:
-                    data = memoryview(
-                        encode_batch(
-                            records_of([(None, b"%d" % number)], timestamp=EPOCH_MS),
-                            producer_id=7,
-                            producer_epoch=0,
-                            base_sequence=number,
-                        )
+    written = WrittenLog(checkpoint_segments=1000, inline_bytes_max=1)
+    async with written.life(clean=False) as log:
+        leaders = await leaders_of(log)
+        for number in range(TURNS):
+            for leader in leaders:
+                data = memoryview(
+                    encode_batch(
+                        records_of([(None, b"%d" % number)], timestamp=EPOCH_MS),
+                        producer_id=7,
+                        producer_epoch=0,
+                        base_sequence=number,
                     )
-                    leader.append(data, check_batch(data, 0, len(data)))
-            seq = log.writer.open_seq
-            await committed(log, leaders[0].release())
-            index = decode_front(written.objects.get(segment_key(log.epoch, seq)))
-            assert [e.kind for e in index.entries].count(EntryKind.BATCH) == TURNS * len(leaders)
-            (state,) = [entry for entry in index.entries if entry.kind == EntryKind.STATE]
-            assert state.position < max(entry.position for entry in index.entries)
-        async with written.life() as log:
-            for leader in await leaders_of(log):
-                assert leader.high_watermark == TURNS
-                assert [one.producer_id for one in finish(leader.active_producers())] == [7]
-
-    run(scenario())
+                )
+                leader.append(data, check_batch(data, 0, len(data)))
+        seq = log.writer.open_seq
+        await committed(log, leaders[0].release())
+        index = decode_front(written.objects.get(segment_key(log.epoch, seq)))
+        assert [e.kind for e in index.entries].count(EntryKind.BATCH) == TURNS * len(leaders)
+        (state,) = [entry for entry in index.entries if entry.kind == EntryKind.STATE]
+        assert state.position < max(entry.position for entry in index.entries)
+    async with written.life() as log:
+        for leader in await leaders_of(log):
+            assert leader.high_watermark == TURNS
+            assert [one.producer_id for one in finish(leader.active_producers())] == [7]

@@ -16,7 +16,7 @@ from logstore.formats.levels import (
     check_known,
     why_not_written,
 )
-from logstore.history.names import SCHEMA_VERSION
+from logstore.history.forms.names import SCHEMA_VERSION
 
 DOCS = Path(__file__).parents[3] / "docs" / "formats"
 

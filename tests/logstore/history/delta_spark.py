@@ -14,9 +14,9 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from logstore.history import names
 from logstore.history.delta import Tables
-from logstore.history.snapshot import TableCommit
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import TableCommit
 from logstore.objects.directory import DirectoryStore
 from tests.logstore.history.tables import TOPIC_ID, some_rows, written
 

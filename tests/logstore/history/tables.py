@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from logstore.history.columns import file_schema
 from logstore.history.delta import Tables
-from logstore.history.snapshot import DataFile, Snapshot, TableCommit
+from logstore.history.forms.columns import file_schema
+from logstore.history.forms.snapshot import DataFile, Snapshot, TableCommit
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.objects import BlockingObjectStore, Buffer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from logstore.errors import Invalid
 from logstore.history.batches import BATCH_COLUMNS, batches_of
-from logstore.history.columns import TABLE_COLUMNS
+from logstore.history.forms.columns import TABLE_COLUMNS
 from logstore.records.arrow import decode_to_arrow
 from logstore.records.batch import CODECS, Codec, check_batch, check_crc, read_header
 from logstore.records.encode import encode_batch, records_of

@@ -8,9 +8,9 @@ import pytest
 from deltalake import DeltaTable
 
 from logstore.errors import NotFound
-from logstore.history import names
 from logstore.history.delta import Tables
-from logstore.history.snapshot import Snapshot, TableCommit, TableConflict
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import Snapshot, TableCommit, TableConflict
 from tests.logstore.history.tables import (
     NOW_MS,
     OTHER_ID,

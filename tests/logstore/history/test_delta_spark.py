@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from logstore.history import names
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import TableCommit
 from logstore.history.read import read_rows
-from logstore.history.snapshot import TableCommit
 from tests.logstore.history.tables import (
     NOW_MS,
     TOPIC_ID,

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.durable_ends import held_ends
-from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import Snapshot, TableCommit
 from tests.logstore.history.tables import (
     NOW_MS,
     OTHER_ID,

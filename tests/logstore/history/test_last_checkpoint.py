@@ -8,8 +8,8 @@ import pytest
 from logstore.epoch.table_queries import held_in
 from logstore.errors import Corrupt, NotFound
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history import names
 from logstore.history.delta import Tables
+from logstore.history.forms import names
 from logstore.history.table_log import TableLog
 from logstore.runners.retrying import RetryingStore
 from tests.logstore.history.tables import (

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Denied, Refused
-from logstore.history import names
 from logstore.history.delta import Tables
-from logstore.history.durations import DELETED_FILES, LOG_ENTRIES, parse_interval
-from logstore.history.snapshot import Snapshot, TableCommit
+from logstore.history.forms import names
+from logstore.history.forms.durations import DELETED_FILES, LOG_ENTRIES, parse_interval
+from logstore.history.forms.snapshot import Snapshot, TableCommit
 from logstore.objects.directory import DirectoryStore
 from logstore.ports.objects import Buffer
 from tests.logstore.history.tables import (

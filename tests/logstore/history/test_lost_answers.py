@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from logstore.errors import OutcomeUnknown, Retryable
-from logstore.history import names
 from logstore.history.delta import Tables
 from logstore.history.durable_ends import held_ends
-from logstore.history.snapshot import TableConflict
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import TableConflict
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.fault_draws import Faults, StoreFaults
 from logstore.objects.faulty import FaultyBlockingStore

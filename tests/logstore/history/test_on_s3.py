@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from logstore.history import names
 from logstore.history.delta import Tables
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import TableCommit, TableConflict
 from logstore.history.read import read_rows
-from logstore.history.snapshot import TableCommit, TableConflict
 from logstore.objects.s3_options import S3Location
 from logstore.stores.location import parse_location
 from logstore.wiring.open import open_objects

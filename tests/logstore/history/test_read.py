@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from logstore.errors import Corrupt, Invalid, NotFound
-from logstore.history import names, parquet_file, read
-from logstore.history.columns import TABLE_COLUMNS
+from logstore.history import parquet_file, read
+from logstore.history.forms import names
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.snapshot import OFFSET_MAX, DataFile
 from logstore.history.parquet_file import SMALL_BYTES
 from logstore.history.read import read_rows
-from logstore.history.snapshot import OFFSET_MAX, DataFile
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.metered import MeteredBlockingStore, StoreCounts
 from logstore.records.encode import encode_batch, records_of

@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from logstore.errors import Corrupt
-from logstore.history import names
+from logstore.history.forms import names
+from logstore.history.forms.snapshot import OFFSET_MAX, Snapshot, TableCommit
 from logstore.history.read import read_rows
-from logstore.history.snapshot import OFFSET_MAX, Snapshot, TableCommit
 from tests.logstore.history.tables import (
     TOPIC_ID,
     directory_store,
@@ -147,14 +147,16 @@ def test_damage_is_distinguished_from_absence(tmp_path: Path) -> None:
 
 
 def test_history_costs_nothing_until_it_is_used() -> None:
-    modules = [path.stem for path in Path(names.__file__).parent.glob("*.py")]
+    room = Path(names.__file__).parents[1]
+    paths = [path for path in room.rglob("*.py") if path.stem != "__init__"]
+    modules = [".".join(path.relative_to(room).with_suffix("").parts) for path in paths]
     heavy = {"pyarrow", "deltalake", "obstore", "boto3", "botocore"}
     reported = subprocess.run(
         [
             sys.executable,
             "-c",
             "import importlib, sys\n"
-            f"for name in {[one for one in modules if one != '__init__']}:\n"
+            f"for name in {modules}:\n"
             "    importlib.import_module('logstore.history.' + name)\n"
             f"print(sorted({heavy} & set(sys.modules)))",
         ],

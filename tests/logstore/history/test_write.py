@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from logstore.errors import AlreadyExists, Invalid
-from logstore.history import names, write
-from logstore.history.columns import TABLE_COLUMNS, file_schema
-from logstore.history.entries import statistics_of
+from logstore.history import write
+from logstore.history.forms import names
+from logstore.history.forms.columns import TABLE_COLUMNS, file_schema
+from logstore.history.forms.entries import statistics_of
 from logstore.history.write import TableWriter
 from logstore.objects.directory import DirectoryStore
 from tests.logstore.history.tables import NOW_MS, TOPIC_ID, row, rows_of, some_rows, written

@@ -18,7 +18,7 @@ from logstore.errors import (
 from logstore.objects.fault_draws import Faults, StoreFaults
 from logstore.objects.faulty import FaultyBlockingStore, FaultyStore
 from logstore.objects.memory import MemoryObjects, MemoryStore
-from logstore.testing.virtual_loop import VirtualClock, run
+from logstore.testing.virtual_loop import VirtualClock
 
 DATA = b"0123456789"
 
@@ -152,17 +152,14 @@ def test_a_seed_plays_the_same_twice() -> None:
     assert play(7) != play(8)
 
 
-def test_the_asynchronous_store_does_as_the_blocking_one() -> None:
-    async def story() -> None:
-        clock = VirtualClock()
-        objects = MemoryObjects(clock)
-        faults = Faults(StoreFaults(put_late=0.5, put_answer_lost=0.5), Random(3), clock)
-        store = FaultyStore(MemoryStore(objects), faults, clock)
-        for number in range(20):
-            with pytest.raises(OutcomeUnknown):
-                await store.create(f"k/{number:02}", [DATA])
-        assert len(list(objects.list(""))) == faults.seen["put answer lost"] < 20
-        await clock.sleep_s(30)
-        assert len([info async for info in store.list("")]) == 20
-
-    run(story())
+async def test_the_asynchronous_store_does_as_the_blocking_one() -> None:
+    clock = VirtualClock()
+    objects = MemoryObjects(clock)
+    faults = Faults(StoreFaults(put_late=0.5, put_answer_lost=0.5), Random(3), clock)
+    store = FaultyStore(MemoryStore(objects), faults, clock)
+    for number in range(20):
+        with pytest.raises(OutcomeUnknown):
+            await store.create(f"k/{number:02}", [DATA])
+    assert len(list(objects.list(""))) == faults.seen["put answer lost"] < 20
+    await clock.sleep_s(30)
+    assert len([info async for info in store.list("")]) == 20

@@ -25,7 +25,7 @@ from logstore.protocol.chain.put import Stored, create_settled, put_once
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
 from logstore.runners.step_runner import StepRunner
-from logstore.testing.virtual_loop import VirtualClock, run
+from logstore.testing.virtual_loop import VirtualClock
 from tests.golden.samples import EPOCH, data
 
 FAST_S, STALLED_S = 0.04, 5.0
@@ -92,29 +92,23 @@ def stored(objects: MemoryObjects, key: str) -> bytes | None:
         return None
 
 
-def test_a_stalled_create_ends_when_the_second_does() -> None:
-    async def story() -> None:
-        clock = VirtualClock()
-        store = ScriptedStore(MemoryObjects(clock), [(STALLED_S, STALLED_S, None)])
-        hedging = HedgingStore(store, warm_policy(), clock)
-        before_s = clock.monotonic_s()
-        await hedging.create("k", [b"x"])
-        assert clock.monotonic_s() - before_s == pytest.approx(2 * FAST_S)
-        assert (store.calls, store.called_off) == (2, 1)
-
-    run(story())
+async def test_a_stalled_create_ends_when_the_second_does() -> None:
+    clock = VirtualClock()
+    store = ScriptedStore(MemoryObjects(clock), [(STALLED_S, STALLED_S, None)])
+    hedging = HedgingStore(store, warm_policy(), clock)
+    before_s = clock.monotonic_s()
+    await hedging.create("k", [b"x"])
+    assert clock.monotonic_s() - before_s == pytest.approx(2 * FAST_S)
+    assert (store.calls, store.called_off) == (2, 1)
 
 
-def test_a_create_that_ends_in_time_is_sent_once() -> None:
-    async def story() -> None:
-        clock = VirtualClock()
-        store = ScriptedStore(MemoryObjects(clock), [])
-        hedging = HedgingStore(store, warm_policy(HedgeSettings(delay_s_min=0.05)), clock)
-        for number in range(100):
-            await hedging.create(f"k/{number}", [b"x"])
-        assert store.calls == 100
-
-    run(story())
+async def test_a_create_that_ends_in_time_is_sent_once() -> None:
+    clock = VirtualClock()
+    store = ScriptedStore(MemoryObjects(clock), [])
+    hedging = HedgingStore(store, warm_policy(HedgeSettings(delay_s_min=0.05)), clock)
+    for number in range(100):
+        await hedging.create(f"k/{number}", [b"x"])
+    assert store.calls == 100
 
 
 OUTCOMES: list[Outcome] = [None, AlreadyExists, OutcomeUnknown, Retryable, Throttled, Refused]
@@ -122,49 +116,40 @@ OUTCOMES: list[Outcome] = [None, AlreadyExists, OutcomeUnknown, Retryable, Throt
 
 @pytest.mark.parametrize(("first", "second"), list(product(OUTCOMES, OUTCOMES)))
 @pytest.mark.parametrize("first_s", [0.06, STALLED_S])
-def test_two_outcomes_come_to_one_that_is_true(
+async def test_two_outcomes_come_to_one_that_is_true(
     first: Outcome, second: Outcome, first_s: float
 ) -> None:
-    async def story() -> None:
-        clock = VirtualClock()
-        objects = MemoryObjects(clock)
-        script = [(first_s / 2, first_s, first), (FAST_S / 2, FAST_S, second)]
-        hedging = HedgingStore(ScriptedStore(objects, script), warm_policy(), clock)
-        try:
-            await hedging.create("k", [b"x"])
-        except LogstoreError as error:
-            if type(error) in (Retryable, Throttled, Refused):
-                assert stored(objects, "k") is None
-        else:
-            assert stored(objects, "k") == b"x"
-
-    run(story())
+    clock = VirtualClock()
+    objects = MemoryObjects(clock)
+    script = [(first_s / 2, first_s, first), (FAST_S / 2, FAST_S, second)]
+    hedging = HedgingStore(ScriptedStore(objects, script), warm_policy(), clock)
+    try:
+        await hedging.create("k", [b"x"])
+    except LogstoreError as error:
+        if type(error) in (Retryable, Throttled, Refused):
+            assert stored(objects, "k") is None
+    else:
+        assert stored(objects, "k") == b"x"
 
 
-def test_put_once_is_never_fenced_by_its_own_second_request() -> None:
+async def test_put_once_is_never_fenced_by_its_own_second_request() -> None:
     """The first has happened and its answer hangs; the second learns that an object is there."""
 
-    async def story() -> None:
-        clock = VirtualClock()
-        objects = MemoryObjects(clock)
-        store = ScriptedStore(objects, [(0.01, STALLED_S, None)])
-        segment = data()
-        assert await runner(store, clock).run(put_once(EPOCH, segment)) == Stored()
-        assert clock.monotonic_s() < 1
-        [info] = list(objects.list(""))
-        assert objects.get(info.key) == b"".join(segment.parts)
-
-    run(story())
+    clock = VirtualClock()
+    objects = MemoryObjects(clock)
+    store = ScriptedStore(objects, [(0.01, STALLED_S, None)])
+    segment = data()
+    assert await runner(store, clock).run(put_once(EPOCH, segment)) == Stored()
+    assert clock.monotonic_s() < 1
+    [info] = list(objects.list(""))
+    assert objects.get(info.key) == b"".join(segment.parts)
 
 
-def test_an_object_whose_key_says_it_all_is_settled_by_its_own_second_request() -> None:
-    async def story() -> None:
-        clock = VirtualClock()
-        store = ScriptedStore(MemoryObjects(clock), [(0.01, STALLED_S, None)])
-        await runner(store, clock).run(create_settled(CLUSTER_KEY, b"{}", attempts_max=3))
-        assert clock.monotonic_s() < 1
-
-    run(story())
+async def test_an_object_whose_key_says_it_all_is_settled_by_its_own_second_request() -> None:
+    clock = VirtualClock()
+    store = ScriptedStore(MemoryObjects(clock), [(0.01, STALLED_S, None)])
+    await runner(store, clock).run(create_settled(CLUSTER_KEY, b"{}", attempts_max=3))
+    assert clock.monotonic_s() < 1
 
 
 def runner(store: ScriptedStore, clock: VirtualClock) -> StepRunner:
@@ -184,28 +169,22 @@ class HedgePolicyOfAnySize(HedgePolicy):
         return True
 
 
-def test_a_stalled_read_ends_when_the_second_does() -> None:
-    async def story() -> None:
-        clock = VirtualClock()
-        objects = MemoryObjects(clock)
-        objects.create("k", [b"data"])
-        store = ScriptedStore(objects, [(STALLED_S, STALLED_S, None)])
-        hedging = HedgingStore(store, warm_policy(), clock)
-        assert await hedging.get("k") == b"data"
-        assert clock.monotonic_s() < 1
-
-    run(story())
+async def test_a_stalled_read_ends_when_the_second_does() -> None:
+    clock = VirtualClock()
+    objects = MemoryObjects(clock)
+    objects.create("k", [b"data"])
+    store = ScriptedStore(objects, [(STALLED_S, STALLED_S, None)])
+    hedging = HedgingStore(store, warm_policy(), clock)
+    assert await hedging.get("k") == b"data"
+    assert clock.monotonic_s() < 1
 
 
-def test_who_gives_up_calls_both_off() -> None:
-    async def story() -> None:
-        clock = VirtualClock()
-        script = [(STALLED_S, STALLED_S, None)] * 2
-        store = ScriptedStore(MemoryObjects(clock), script)
-        hedging = HedgingStore(store, warm_policy(), clock)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1):
-                await hedging.create("k", [b"x"])
-        assert (store.calls, store.called_off) == (2, 2)
-
-    run(story())
+async def test_who_gives_up_calls_both_off() -> None:
+    clock = VirtualClock()
+    script = [(STALLED_S, STALLED_S, None)] * 2
+    store = ScriptedStore(MemoryObjects(clock), script)
+    hedging = HedgingStore(store, warm_policy(), clock)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await hedging.create("k", [b"x"])
+    assert (store.calls, store.called_off) == (2, 2)

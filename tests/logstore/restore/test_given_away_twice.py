@@ -15,7 +15,7 @@ from logstore.protocol.rows.metadata import read_partition_row
 from logstore.restore.run import Restored, restore
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.moved import MovedLog
 from tests.logstore.protocol.leading.test_cold_start import led_by_two
 from tests.logstore.restore.test_restore import (
@@ -68,61 +68,49 @@ async def given_away_twice(
     return key, epoch
 
 
-def test_a_second_leadership_without_records_is_left_out() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        key, epoch = await given_away_twice(written, 0)
+async def test_a_second_leadership_without_records_is_left_out() -> None:
+    written = WrittenLog()
+    key, epoch = await given_away_twice(written, 0)
 
-        done = await restored(written)
-        assert [(one.chain, one.leader_epoch) for one in done.left_out] == [(epoch, 1)]
-        again = await restored(written)
-        assert (again.rows, again.removed) == ({}, [])
-        await check_everything_is_there(written, {key.topic_id: "orders"})
-        assert not audit(written.objects, written.rows).violations
-        await restored(written)  # whatever the next leaderships are called
-        await check_everything_is_there(written, {key.topic_id: "orders"})
-
-    run(scenario())
+    done = await restored(written)
+    assert [(one.chain, one.leader_epoch) for one in done.left_out] == [(epoch, 1)]
+    again = await restored(written)
+    assert (again.rows, again.removed) == ({}, [])
+    await check_everything_is_there(written, {key.topic_id: "orders"})
+    assert not audit(written.objects, written.rows).violations
+    await restored(written)  # whatever the next leaderships are called
+    await check_everything_is_there(written, {key.topic_id: "orders"})
 
 
-def test_where_both_were_written_to_a_person_chooses() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        key, epoch = await given_away_twice(written, 3)
+async def test_where_both_were_written_to_a_person_chooses() -> None:
+    written = WrittenLog()
+    key, epoch = await given_away_twice(written, 3)
 
-        with pytest.raises(Corrupt, match=f"--leave-out {epoch}"):
-            await restored(written)
-        done = await restored(written, [epoch])
-        assert [(one.chain, one.start, one.end) for one in done.left_out] == [(epoch, 1, 4)]
-        async with written.life() as log:
-            leader = log.topics["orders"].leaders[0]
-            assert leader.high_watermark == len(written.records[key]) == 2
-
-    run(scenario())
+    with pytest.raises(Corrupt, match=f"--leave-out {epoch}"):
+        await restored(written)
+    done = await restored(written, [epoch])
+    assert [(one.chain, one.start, one.end) for one in done.left_out] == [(epoch, 1, 4)]
+    async with written.life() as log:
+        leader = log.topics["orders"].leaders[0]
+        assert leader.high_watermark == len(written.records[key]) == 2
 
 
-def test_offsets_of_a_chain_left_out_that_the_table_holds_are_read_from_it_alone() -> None:
+async def test_offsets_of_a_chain_left_out_that_the_table_holds_are_read_from_it_alone() -> None:
     """Else brokers would give the segments of the chain that counts, and Spark the table."""
 
-    async def scenario() -> None:
-        written = MovedLog()
-        key, epoch = await given_away_twice(written, 1, moved_to=2)
+    written = MovedLog()
+    key, epoch = await given_away_twice(written, 1, moved_to=2)
 
-        done = await restored(written, [epoch])
-        (one,) = done.left_out
-        assert (one.chain, one.start, one.end, one.in_table) == (epoch, 1, 2, (1, 2))
-        row = await written.runner.run(read_partition_row(*key))
-        assert row is not None and row.edited_end == 2
-
-    run(scenario())
+    done = await restored(written, [epoch])
+    (one,) = done.left_out
+    assert (one.chain, one.start, one.end, one.in_table) == (epoch, 1, 2, (1, 2))
+    row = await written.runner.run(read_partition_row(*key))
+    assert row is not None and row.edited_end == 2
 
 
-def test_a_table_that_goes_on_beyond_the_chains_that_count_is_refused() -> None:
-    async def scenario() -> None:
-        written = MovedLog()
-        _, epoch = await given_away_twice(written, 3, moved_to=4)
+async def test_a_table_that_goes_on_beyond_the_chains_that_count_is_refused() -> None:
+    written = MovedLog()
+    _, epoch = await given_away_twice(written, 3, moved_to=4)
 
-        with pytest.raises(Corrupt, match="the table holds offsets that no chain has"):
-            await restored(written, [epoch])
-
-    run(scenario())
+    with pytest.raises(Corrupt, match="the table holds offsets that no chain has"):
+        await restored(written, [epoch])

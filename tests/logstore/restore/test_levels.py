@@ -76,17 +76,14 @@ def test_and_a_registry_of_before_it_was_finalized() -> None:
     play(story)
 
 
-def test_a_new_log_is_restored_with_the_level_of_its_creation() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-        cluster = cluster_id(written)
-        put_back(written, MemoryRows())
-        await rebuild(written, cluster)
-        assert level(written) == NEWEST_LEVEL
-
-    run(scenario())
+async def test_a_new_log_is_restored_with_the_level_of_its_creation() -> None:
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+    cluster = cluster_id(written)
+    put_back(written, MemoryRows())
+    await rebuild(written, cluster)
+    assert level(written) == NEWEST_LEVEL
 
 
 def test_a_form_that_a_chain_holds_counts_whatever_was_marked() -> None:

@@ -22,8 +22,8 @@ from logstore.ports.registry import Row
 from logstore.protocol.deletion.trimming import Trimmer, every
 from logstore.registry.memory import MemoryRows
 from logstore.registry.retrying import RetryingRegistry
+from logstore.restore.decisions.topics import RESTORED
 from logstore.restore.run import Restored, restore
-from logstore.restore.topics import RESTORED
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
@@ -164,60 +164,54 @@ def test_topics_whose_records_are_lost_too_are_called_restored() -> None:
     play(story)
 
 
-def test_after_an_old_copy_was_put_back_topics_keep_names_settings_and_records() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 2, {"retention.ms": "1000"})
-            await write(written, log, "orders", 0, 7)
-            copy = copy_of(written.rows)
-            await write(written, log, "orders", 1, 5)
-        async with written.life(clean=False) as log:
-            await write(written, log, "orders", 0, 4)
-        cluster = cluster_id(written)
-        put_back(written, copy)
-        with pytest.raises(BaseExceptionGroup) as refused:
-            async with written.life():
-                pass
-        assert refused.group_contains(Refused, match="logstore restore")
-        done = await rebuild(written, cluster)
-        assert done.lost_topics == {}
-        row = at_once(written.rows.get(TOPIC, "orders"))
-        assert row is not None
-        assert TopicRow.of(row).configs == {"retention.ms": "1000"}
-        await check_everything_is_there(written, {topic.topic_id: "orders"})
-
-    run(scenario())
+async def test_after_an_old_copy_was_put_back_topics_keep_names_settings_and_records() -> None:
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 2, {"retention.ms": "1000"})
+        await write(written, log, "orders", 0, 7)
+        copy = copy_of(written.rows)
+        await write(written, log, "orders", 1, 5)
+    async with written.life(clean=False) as log:
+        await write(written, log, "orders", 0, 4)
+    cluster = cluster_id(written)
+    put_back(written, copy)
+    with pytest.raises(BaseExceptionGroup) as refused:
+        async with written.life():
+            pass
+    assert refused.group_contains(Refused, match="logstore restore")
+    done = await rebuild(written, cluster)
+    assert done.lost_topics == {}
+    row = at_once(written.rows.get(TOPIC, "orders"))
+    assert row is not None
+    assert TopicRow.of(row).configs == {"retention.ms": "1000"}
+    await check_everything_is_there(written, {topic.topic_id: "orders"})
 
 
-def test_what_is_younger_than_an_old_copy_is_kept_until_restore_finds_it() -> None:
+async def test_what_is_younger_than_an_old_copy_is_kept_until_restore_finds_it() -> None:
     """No broker started between the copy and its return: no epoch tells that it is old."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-            await write(written, log, "orders", 0, 3)
-            copy = copy_of(written.rows)
-            late = await log.create_topic("late", 1, {})
-            await write(written, log, "late", 0, 20)
-        cluster, names = cluster_id(written), names_of(written)
-        put_back(written, copy)
-        with pytest.raises(BaseExceptionGroup) as refused:
-            async with written.life():
-                pass
-        assert refused.group_contains(Refused, match="logstore restore")
-        before = {info.key for info in written.objects.list(CHAINS)}
-        trimmer = Trimmer(cluster, grace_ms=0)
-        for _ in range(3):
-            await written.runner.run(trimmer.steps(every))
-        assert before <= {info.key for info in written.objects.list(CHAINS)}
-        await rebuild(written, cluster)
-        assert names_of(written) == names
-        assert late.topic_id in names
-        await check_everything_is_there(written, names)
-
-    run(scenario())
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+        await write(written, log, "orders", 0, 3)
+        copy = copy_of(written.rows)
+        late = await log.create_topic("late", 1, {})
+        await write(written, log, "late", 0, 20)
+    cluster, names = cluster_id(written), names_of(written)
+    put_back(written, copy)
+    with pytest.raises(BaseExceptionGroup) as refused:
+        async with written.life():
+            pass
+    assert refused.group_contains(Refused, match="logstore restore")
+    before = {info.key for info in written.objects.list(CHAINS)}
+    trimmer = Trimmer(cluster, grace_ms=0)
+    for _ in range(3):
+        await written.runner.run(trimmer.steps(every))
+    assert before <= {info.key for info in written.objects.list(CHAINS)}
+    await rebuild(written, cluster)
+    assert names_of(written) == names
+    assert late.topic_id in names
+    await check_everything_is_there(written, names)
 
 
 def test_a_second_run_changes_nothing() -> None:
@@ -461,25 +455,22 @@ def test_what_was_trimmed_stays_trimmed() -> None:
     play(story)
 
 
-def test_an_open_chain_that_is_trimmed_to_its_tail_is_sealed_by_the_first_run() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-            await write(written, log, "orders", 0, 9)
-        cluster, (key,) = cluster_id(written), written.records
-        place = partition_pk(*key), partition_sk(*key)
-        await change(written.rows, *place, raised_to(9))
-        trimmer = Trimmer(cluster, grace_ms=0)
-        for _ in range(2):
-            await written.runner.run(trimmer.steps())
-        assert {info.key for info in written.objects.list(CHAINS)} == {segment_key(1, 0)}
-        put_back(written, MemoryRows())
-        done = await rebuild(written, cluster)
-        assert set(done.sealed) == {1}
-        assert not audit(written.objects, written.rows).violations
-
-    run(scenario())
+async def test_an_open_chain_that_is_trimmed_to_its_tail_is_sealed_by_the_first_run() -> None:
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+        await write(written, log, "orders", 0, 9)
+    cluster, (key,) = cluster_id(written), written.records
+    place = partition_pk(*key), partition_sk(*key)
+    await change(written.rows, *place, raised_to(9))
+    trimmer = Trimmer(cluster, grace_ms=0)
+    for _ in range(2):
+        await written.runner.run(trimmer.steps())
+    assert {info.key for info in written.objects.list(CHAINS)} == {segment_key(1, 0)}
+    put_back(written, MemoryRows())
+    done = await rebuild(written, cluster)
+    assert set(done.sealed) == {1}
+    assert not audit(written.objects, written.rows).violations
 
 
 def test_no_checkpoint_is_made_twice() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.compaction.obsolete_files import expired
+from logstore.compaction.decisions.obsolete_files import expired
 from logstore.epoch.table_queries import VerifiedEnds, held_in
 from logstore.errors import Corrupt, NotFound
 from logstore.formats.chain_row import CHAIN, ChainRow, chain_sk
@@ -15,19 +15,19 @@ from logstore.formats.partition_row import PartitionRow, partition_pk, partition
 from logstore.formats.table_row import TableRow
 from logstore.formats.topic_partition import TopicPartition
 from logstore.formats.topic_row import TopicRow, TopicStatus
-from logstore.history.names import table_key
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.names import table_key
+from logstore.history.forms.snapshot import Snapshot
 from logstore.protocol.rows.metadata import read_partition_row, read_table_rows
 from logstore.protocol.rules.checks import WrittenRange
 from logstore.protocol.rules.disposal import confirmed_start
 from logstore.registry.memory import MemoryRows
-from logstore.restore.plan import RegistryRows, plan_rows
+from logstore.restore.decisions.plan import RegistryRows, plan_rows
 from logstore.restore.run import Restored, restore
 from logstore.testing.simulated_rows import at_once
 from logstore.testing.virtual_loop import EPOCH_MS, run
 from tests.logstore.moved import MovedLog
 from tests.logstore.raised import raised_to
-from tests.logstore.restore.test_plan import CLUSTER_ID, KEY, TOPIC_ID, evidence
+from tests.logstore.restore.decisions.test_plan import CLUSTER_ID, KEY, TOPIC_ID, evidence
 from tests.logstore.restore.test_restore import all_rows, cluster_id, copy_of, put_back
 
 RECORDS = 24

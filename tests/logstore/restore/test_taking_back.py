@@ -7,7 +7,7 @@ import pytest
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.formats.keys import CHAINS, chain_prefix, checkpoints_prefix, segment_key
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.names import log_prefix, table_key
+from logstore.history.forms.names import log_prefix, table_key
 from logstore.objects.memory import MemoryObjects
 from logstore.registry.memory import MemoryRows
 from logstore.restore.run import Restored, restore

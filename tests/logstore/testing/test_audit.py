@@ -9,7 +9,7 @@ from logstore.formats.partition_row import partition_pk, partition_sk
 from logstore.protocol.deletion.trimming import Trimmer, every
 from logstore.testing.audit import audit
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.raised import raised_to
 from tests.logstore.restore.test_restore import cluster_id
 from tests.logstore.written import WrittenLog
@@ -35,21 +35,18 @@ def flip_a_bit(written: WrittenLog, key: str) -> None:
     written.objects.create(key, [bytes(data)])
 
 
-def test_a_damaged_checkpoint_counts_from_the_trim_point_on() -> None:
-    async def scenario() -> None:
-        written = await trimmed_in_part()
-        row = at_once(written.rows.get(CHAIN, chain_sk(1)))
-        assert row is not None
-        trim = ChainRow.of(row).trim
-        keys = [info.key for info in written.objects.list(f"{CHECKPOINTS}{1:020d}/")]
-        below = [key for key in keys if int(key.split("/")[-1]) < trim]
-        assert below
-        assert len(keys) > len(below)
-        for key in below:
-            flip_a_bit(written, key)
-        assert not audit(written.objects, written.rows).violations
-        flip_a_bit(written, keys[-1])
-        with pytest.raises(Corrupt, match="checkpoint fails its checksum"):
-            audit(written.objects, written.rows)
-
-    run(scenario())
+async def test_a_damaged_checkpoint_counts_from_the_trim_point_on() -> None:
+    written = await trimmed_in_part()
+    row = at_once(written.rows.get(CHAIN, chain_sk(1)))
+    assert row is not None
+    trim = ChainRow.of(row).trim
+    keys = [info.key for info in written.objects.list(f"{CHECKPOINTS}{1:020d}/")]
+    below = [key for key in keys if int(key.split("/")[-1]) < trim]
+    assert below
+    assert len(keys) > len(below)
+    for key in below:
+        flip_a_bit(written, key)
+    assert not audit(written.objects, written.rows).violations
+    flip_a_bit(written, keys[-1])
+    with pytest.raises(Corrupt, match="checkpoint fails its checksum"):
+        audit(written.objects, written.rows)

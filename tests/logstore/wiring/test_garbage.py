@@ -28,7 +28,7 @@ from logstore.ports.registry import Comparison
 from logstore.protocol.steps import GetRange, GetRow, Request, Steps, UpdateRow, retried
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.rows import DynamoRows
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from logstore.registry.retrying import RetryingRegistry
 from logstore.registry.timed import RegistryUnits, TimedRows
 from logstore.request_times import RequestTimes

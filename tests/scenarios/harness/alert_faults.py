@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from logstore.formats.segment import decode_header
-from logstore.history.names import TABLES
+from logstore.history.forms.names import TABLES
 from logstore.ports.clock import SystemClock, blocking_sleep_s
 from tests.scenarios.harness.alert_stage import KEYED, TOPIC, VALUE, AlertStage, throttle
 from tests.servers.locked_moto import ENVIRONMENT

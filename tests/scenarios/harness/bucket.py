@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from logstore.cli.main import main
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from tests.scenarios.harness.counts import ProxyCounts
 from tests.scenarios.harness.process import Process
 from tests.scenarios.harness.series import Place

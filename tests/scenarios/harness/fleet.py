@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from confluent_kafka.admin import AdminClient
 
-from logstore.cli.cluster_calls import Cluster
+from logstore.cli.brokers.cluster_calls import Cluster
 from logstore.cli.command import BootstrapAddress
 from tests.scenarios.harness.brokers import START_S, bootstrap_of, last_words, start_broker
 from tests.scenarios.harness.bucket import Bucket

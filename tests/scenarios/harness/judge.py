@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from logstore.formats.segment_ranges import SegmentRange
-from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.direct.reader import LogReader
 from logstore.reading.direct.segment_fetch import read_batches
 from logstore.records.batch import SEQUENCE_MAX, check_batch
@@ -43,7 +42,7 @@ def read_topic(
             first, last = min(p.first_seq for p in mine), max(p.last_seq for p in mine)
             for found in read_batches(log.runner.store, chain, first, last, mine):
                 header = check_batch(found.data, 0, len(found.data))
-                key = TopicPartition(found.segments.topic_id, found.segments.partition)
+                key = found.segments.offsets.partition
                 for record in decode_records(found.data, max_bytes=RECORDS_BYTES_MAX):
                     stored[key.partition].append(
                         StoredRecord(

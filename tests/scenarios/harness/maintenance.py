@@ -30,12 +30,12 @@ from typing import TypeVar
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from logstore.cli.gc import sweep_sinks
+from logstore.cli.log.gc import sweep_sinks
 from logstore.cli.main import main as logstore
 from logstore.epoch.durable_table_ends import DurableTableEnds
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.history.delta import Tables
-from logstore.history.names import TABLES
+from logstore.history.forms.names import TABLES
 from logstore.ports.clock import SystemClock
 from logstore.protocol.deletion.trimming import Trimmer
 from logstore.protocol.rows.metadata import read_table_rows

@@ -6,7 +6,7 @@ On a copy that is older than a chain it must refuse and delete nothing.
 from functools import partial
 from pathlib import Path
 
-from logstore.cli.gc import collect
+from logstore.cli.log.gc import collect
 from logstore.epoch.table_queries import ThreadedTableQueries
 from logstore.errors import Corrupt, LogstoreError, NotFound, Refused
 from logstore.formats.cluster_row import CLUSTER, ClusterRow

@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterator, Sequence
 
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.summary import Summary
 from logstore.compaction.leased_rows import Busy
 from logstore.compaction.session import RunOptions
-from logstore.compaction.summary import Summary
 from logstore.compaction.worker import carry_out
 from logstore.errors import Corrupt, LogstoreError, Refused
 from logstore.testing.blocking import wait_for

@@ -5,11 +5,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore.cli.fsck_log import check_log
+from logstore.cli.fsck.log import check_log
 from logstore.errors import LogstoreError
 from logstore.formats.checkpoint import decode_checkpoint
 from logstore.formats.keys import checkpoint_key
-from logstore.history.names import log_prefix
+from logstore.history.forms.names import log_prefix
 from logstore.objects.memory import MemoryObjects
 from logstore.objects.metered import StoreCounts
 from logstore.ports.registry import Row

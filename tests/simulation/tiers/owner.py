@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 
 from logstore.errors import LogstoreError, NotFound
 from logstore.formats.table_row import TABLE, TableRow
-from logstore.history import names
-from logstore.history.columns import PARTITION_COLUMN
-from logstore.history.entries import statistics_of
-from logstore.history.snapshot import DataFile, Snapshot
+from logstore.history.forms import names
+from logstore.history.forms.columns import PARTITION_COLUMN
+from logstore.history.forms.entries import statistics_of
+from logstore.history.forms.snapshot import DataFile, Snapshot
 from logstore.runners.retrying import RetryingStore
 from logstore.testing.blocking_ports import BlockingObjects
 from logstore.testing.history import Partition

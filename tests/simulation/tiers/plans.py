@@ -36,7 +36,11 @@ class Planned:
             part
             for task in self.tasks
             for part in {
-                (segments.topic_id, segments.partition, segments.leader_epoch)
+                (
+                    segments.offsets.topic_id,
+                    segments.offsets.number,
+                    segments.leader_epoch,
+                )
                 for seq_range in task.seq_ranges
                 for segments in seq_range.segment_ranges
             }
@@ -46,12 +50,21 @@ class Planned:
 
 def ranges_of(task: ReadTask) -> list[tuple[Partition, int, int]]:
     found = [
-        (Partition(part.topic_id, part.partition), part.start, part.end) for part in task.history
+        (
+            Partition(part.offsets.topic_id, part.offsets.number),
+            part.offsets.start,
+            part.offsets.end,
+        )
+        for part in task.history
     ]
     for seq_range in task.seq_ranges:
         for segments in seq_range.segment_ranges:
             found.append(
-                (Partition(segments.topic_id, segments.partition), segments.start, segments.end)
+                (
+                    Partition(segments.offsets.topic_id, segments.offsets.number),
+                    segments.offsets.start,
+                    segments.offsets.end,
+                )
             )
     return found
 

@@ -4,11 +4,11 @@ import random
 from dataclasses import dataclass, field
 
 from logstore.errors import LogstoreError
-from logstore.history.columns import TABLE_COLUMNS
 from logstore.history.delta import Tables
-from logstore.history.names import TABLES
+from logstore.history.forms.columns import TABLE_COLUMNS
+from logstore.history.forms.names import TABLES
+from logstore.history.forms.snapshot import Snapshot
 from logstore.history.read import read_rows
-from logstore.history.snapshot import Snapshot
 from logstore.objects.memory import MemoryObjects
 from logstore.ports.objects import BlockingObjectStore
 from logstore.runners.retrying import RetryingStore

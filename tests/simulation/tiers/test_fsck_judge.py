@@ -3,7 +3,7 @@
 import random
 
 from logstore.formats.keys import checkpoint_key
-from logstore.history.names import entry_key
+from logstore.history.forms.names import entry_key
 from logstore.protocol.rules.checks import Problem, ProblemKind
 from logstore.testing.history import Partition
 from logstore.testing.virtual_loop import run

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from logstore.epoch.table_queries import TableQueries
 from logstore.errors import LogstoreError, NotFound
 from logstore.formats.topic_row import TOPIC, TopicRow
-from logstore.history.columns import PARTITION_COLUMN
-from logstore.history.entries import ENGINE
-from logstore.history.names import table_topic
+from logstore.history.forms.columns import PARTITION_COLUMN
+from logstore.history.forms.entries import ENGINE
+from logstore.history.forms.names import table_topic
 from logstore.ports.clock import Clock
 from logstore.ports.registry import Row
 from logstore.protocol.deletion.believed_time import AGREE_MS

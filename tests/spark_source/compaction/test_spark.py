@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from logstore.compaction.clean_rules import CleanLimits
 from logstore.compaction.compactor import Compactor
+from logstore.compaction.decisions.clean_rules import CleanLimits
 from logstore.compaction.session import RunOptions
 from spark_source.compaction.__main__ import carry_out_runs, parse
 from spark_source.compaction.spark import SparkCarrier

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Invalid, Refused
-from logstore.reading.planning.extents import Extent, Extents, OffsetRange, TopicExtent
+from logstore.formats.offset_range import OffsetRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.reading.planning.extents import Extent, Extents, TopicExtent, TopicRange
 from spark_source.planning.choices import EARLIEST, LATEST, OffsetChoice
 from spark_source.planning.offsets import (
     Position,
@@ -217,14 +219,14 @@ def test_ranges_lie_between_positions_and_are_never_empty_or_backward() -> None:
     end = position(p0=7, p1=105, p2=4, p3=2)
 
     assert ranges_between(start, end) == [
-        OffsetRange("orders", A, 0, 3, 7),
-        OffsetRange("orders", A, 3, 0, 2),
+        TopicRange("orders", OffsetRange(TopicPartition(A, 0), 3, 7)),
+        TopicRange("orders", OffsetRange(TopicPartition(A, 3), 0, 2)),
     ]
 
 
 def test_another_life_of_a_topic_is_read_from_its_beginning() -> None:
     assert ranges_between(position(A, p0=50), position(B, p0=4)) == [
-        OffsetRange("orders", B, 0, 0, 4)
+        TopicRange("orders", OffsetRange(TopicPartition(B, 0), 0, 4))
     ]
 
 
@@ -245,7 +247,10 @@ def test_a_limit_is_kept_shared_by_backlog_and_starves_no_partition(
     }
     limited = limit_offsets(start, end, offsets_max)
     backlog = sum(of for _, of in partitions)
-    taken = {one.partition: one.end - one.start for one in ranges_between(start, limited)}
+    taken = {
+        one.offsets.number: one.offsets.end - one.offsets.start
+        for one in ranges_between(start, limited)
+    }
 
     assert set(limited["orders"].next) == set(end["orders"].next)
     assert sum(taken.values()) <= max(offsets_max, 0) + len(partitions)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import Corrupt, Invalid, Retryable
-from logstore.history.snapshot import Snapshot
+from logstore.history.forms.snapshot import Snapshot
 from logstore.reading.planning.extents import Extent, Extents, TopicExtent
 from spark_source.planning.pinning import PinnedSnapshot, pin_snapshot, pinned
 

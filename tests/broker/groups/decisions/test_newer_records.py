@@ -62,37 +62,31 @@ def test_they_are_there_after_the_live_keys_were_written_again(
     assert "records=4 groups=3 (g, h, new); their members wait until" in caplog.messages[0]
 
 
-def test_their_groups_lose_nothing_by_age() -> None:
-    async def main() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            bench = Bench(MemoryPartition(), tasks, GroupLimits(initial_delay_ms=0))
-            first = await bench.loaded()
-            put(first, 6, "g", partition=1)
-            put(first, 6, "other")
-            bench.log.append(encode_newer([OFFSET], now_ms=0))
-            coordinator = await bench.loaded()
-            await coordinator.sweep(2**62)
-            assert coordinator.states.groups.keys() == {"g"}
-
-    run(main())
+async def test_their_groups_lose_nothing_by_age() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench = Bench(MemoryPartition(), tasks, GroupLimits(initial_delay_ms=0))
+        first = await bench.loaded()
+        put(first, 6, "g", partition=1)
+        put(first, 6, "other")
+        bench.log.append(encode_newer([OFFSET], now_ms=0))
+        coordinator = await bench.loaded()
+        await coordinator.sweep(2**62)
+        assert coordinator.states.groups.keys() == {"g"}
 
 
-def test_what_takes_the_place_of_one_ends_it() -> None:
-    async def main() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            bench = Bench(MemoryPartition(), tasks, GroupLimits(initial_delay_ms=0))
-            old = await bench.loaded()
-            bench.log.append(encode_newer(ALL, now_ms=0))
-            put(old, 5, "g")  # the newer version went on, and wrote what we can read
-            gone = [one._replace(value=None) for one in (GROUP, KIND, NAMELESS)]
-            bench.log.append(encode_newer(gone, now_ms=0))
-            coordinator = await bench.loaded()
-            assert coordinator.states.newer.all() == []
-            assert all(coordinator.understands(one) for one in ("g", "h", "new"))
-            assert coordinator.states.live_count == 1
-            assert coordinator.states.byte_count == coordinator_of_one(coordinator)
-
-    run(main())
+async def test_what_takes_the_place_of_one_ends_it() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench = Bench(MemoryPartition(), tasks, GroupLimits(initial_delay_ms=0))
+        old = await bench.loaded()
+        bench.log.append(encode_newer(ALL, now_ms=0))
+        put(old, 5, "g")  # the newer version went on, and wrote what we can read
+        gone = [one._replace(value=None) for one in (GROUP, KIND, NAMELESS)]
+        bench.log.append(encode_newer(gone, now_ms=0))
+        coordinator = await bench.loaded()
+        assert coordinator.states.newer.all() == []
+        assert all(coordinator.understands(one) for one in ("g", "h", "new"))
+        assert coordinator.states.live_count == 1
+        assert coordinator.states.byte_count == coordinator_of_one(coordinator)
 
 
 def coordinator_of_one(coordinator: Coordinator) -> int:
@@ -114,14 +108,11 @@ def test_more_than_fit_are_not_written_again_and_their_groups_stay_known() -> No
     assert records.groups == ["g", "h"]
 
 
-def test_a_partition_with_more_than_fit_is_not_written_again() -> None:
-    async def main() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            bench = Bench(MemoryPartition(), tasks, GroupLimits(initial_delay_ms=0))
-            bench.log.append(encode_newer([OFFSET], now_ms=0))
-            coordinator = await bench.loaded()
-            coordinator.states.apply_newer(GROUP._replace(value=bytes(BYTES_MAX)))
-            await write_again(coordinator)
-            assert bench.log.start == 0
-
-    run(main())
+async def test_a_partition_with_more_than_fit_is_not_written_again() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench = Bench(MemoryPartition(), tasks, GroupLimits(initial_delay_ms=0))
+        bench.log.append(encode_newer([OFFSET], now_ms=0))
+        coordinator = await bench.loaded()
+        coordinator.states.apply_newer(GROUP._replace(value=bytes(BYTES_MAX)))
+        await write_again(coordinator)
+        assert bench.log.start == 0

@@ -30,7 +30,7 @@ from logstore.security.acl_index import shard_of
 from logstore.security.acls import Acl, Operation, PatternKind, Permission, ResourceKind
 from logstore.testing.scripted import drive, resume, stop_before
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import VirtualClock, run
+from logstore.testing.virtual_loop import VirtualClock
 
 S = "3"
 
@@ -94,120 +94,96 @@ class Place:
         return len(list(self.objects.list(acl_records_prefix(S))))
 
 
-def test_a_change_has_its_record_before_its_row() -> None:
-    async def story() -> None:
-        place = Place()
-        assert await place.change(plus(A)) == {A}
-        put = await stop_before(place.runner, change_acls(S, plus(B)), PutRow)
-        assert put.row == AclRow(2, (A, B)).row()
-        assert place.record_count == 2
-        assert await place.shown() == {A}
-
-    run(story())
+async def test_a_change_has_its_record_before_its_row() -> None:
+    place = Place()
+    assert await place.change(plus(A)) == {A}
+    put = await stop_before(place.runner, change_acls(S, plus(B)), PutRow)
+    assert put.row == AclRow(2, (A, B)).row()
+    assert place.record_count == 2
+    assert await place.shown() == {A}
 
 
-def test_nothing_is_written_where_nothing_changes() -> None:
-    async def story() -> None:
-        place = Place()
-        await place.change(plus(A))
-        assert await place.change(plus(A)) == {A}
-        assert await place.change(minus(B)) == {A}
-        assert place.record_count == 1
-
-    run(story())
+async def test_nothing_is_written_where_nothing_changes() -> None:
+    place = Place()
+    await place.change(plus(A))
+    assert await place.change(plus(A)) == {A}
+    assert await place.change(minus(B)) == {A}
+    assert place.record_count == 1
 
 
 @pytest.mark.parametrize("kind", [Create, PutRow])
-def test_of_two_changes_at_once_both_are_made(kind: type[Any]) -> None:
+async def test_of_two_changes_at_once_both_are_made(kind: type[Any]) -> None:
     """One is stopped before its record, or before its row, while the other is made."""
 
-    async def story() -> None:
-        place = Place()
-        await place.change(plus(A))
-        steps = change_acls(S, plus(B))
-        request = await stop_before(place.runner, steps, kind)
-        assert await place.change(minus(A)) in (set(), {B})
-        outcome = await outcome_of(place.runner.run(resume(steps, request)))
-        assert not isinstance(outcome, LogstoreError), outcome
-        assert await place.shown() == {B}
-
-    run(story())
+    place = Place()
+    await place.change(plus(A))
+    steps = change_acls(S, plus(B))
+    request = await stop_before(place.runner, steps, kind)
+    assert await place.change(minus(A)) in (set(), {B})
+    outcome = await outcome_of(place.runner.run(resume(steps, request)))
+    assert not isinstance(outcome, LogstoreError), outcome
+    assert await place.shown() == {B}
 
 
-def test_a_writer_that_died_between_record_and_row_has_made_its_change() -> None:
-    async def story() -> None:
-        place = Place()
-        await place.change(plus(A, B))
-        await stop_before(place.runner, change_acls(S, minus(A)), PutRow)
-        assert await place.shown() == {A, B}, "it was never answered"
-        await place.runner.run(settle_acls())
-        assert await place.shown() == {B}
-        await stop_before(place.runner, change_acls(S, minus(B)), PutRow)
-        assert await place.change(plus(C)) == {C}, "the next writer goes on from there"
-
-    run(story())
+async def test_a_writer_that_died_between_record_and_row_has_made_its_change() -> None:
+    place = Place()
+    await place.change(plus(A, B))
+    await stop_before(place.runner, change_acls(S, minus(A)), PutRow)
+    assert await place.shown() == {A, B}, "it was never answered"
+    await place.runner.run(settle_acls())
+    assert await place.shown() == {B}
+    await stop_before(place.runner, change_acls(S, minus(B)), PutRow)
+    assert await place.change(plus(C)) == {C}, "the next writer goes on from there"
 
 
-def test_a_registry_of_an_older_copy_brings_nothing_back_that_was_revoked() -> None:
-    async def story() -> None:
-        for settles in (True, False):
-            place = Place()
-            await place.change(plus(A, B))
-            older = place.copy_of_rows()
-            await place.change(minus(A))
-            await place.change(plus(C))
-            await place.change(minus(C))
-            place.rows = older
-            if settles:
-                assert (await place.runner.run(newest_acls()))[S] == AclRow(4, (B,))
-                assert await place.shown() == {A, B}, "to look writes nothing"
-                await place.runner.run(settle_acls())
-            else:
-                await place.change(plus(B))
-            assert await place.shown() == {B}
-
-    run(story())
-
-
-def test_a_lost_registry_gets_its_acls_back() -> None:
-    async def story() -> None:
+async def test_a_registry_of_an_older_copy_brings_nothing_back_that_was_revoked() -> None:
+    for settles in (True, False):
         place = Place()
         await place.change(plus(A, B))
+        older = place.copy_of_rows()
         await place.change(minus(A))
-        place.rows = MemoryRows()
-        await place.runner.run(settle_acls())
+        await place.change(plus(C))
+        await place.change(minus(C))
+        place.rows = older
+        if settles:
+            assert (await place.runner.run(newest_acls()))[S] == AclRow(4, (B,))
+            assert await place.shown() == {A, B}, "to look writes nothing"
+            await place.runner.run(settle_acls())
+        else:
+            await place.change(plus(B))
         assert await place.shown() == {B}
 
-    run(story())
+
+async def test_a_lost_registry_gets_its_acls_back() -> None:
+    place = Place()
+    await place.change(plus(A, B))
+    await place.change(minus(A))
+    place.rows = MemoryRows()
+    await place.runner.run(settle_acls())
+    assert await place.shown() == {B}
 
 
-def test_a_start_that_cannot_read_the_records_has_no_rights() -> None:
-    async def story() -> None:
-        place = Place()
-        await place.change(plus(A))
-        runner = place.runner
+async def test_a_start_that_cannot_read_the_records_has_no_rights() -> None:
+    place = Place()
+    await place.change(plus(A))
+    runner = place.runner
 
-        class Away(MemoryStore):
-            async def get_range(self, key: str, start: int, length: int) -> bytes:
-                raise Unavailable("away")
+    class Away(MemoryStore):
+        async def get_range(self, key: str, start: int, length: int) -> bytes:
+            raise Unavailable("away")
 
-        away = StepRunner(Away(place.objects), runner.registry, place.clock, place.rng, lambda: b"")
-        with pytest.raises(Unavailable):
-            await away.run(settle_acls())
-
-    run(story())
+    away = StepRunner(Away(place.objects), runner.registry, place.clock, place.rng, lambda: b"")
+    with pytest.raises(Unavailable):
+        await away.run(settle_acls())
 
 
-def test_a_row_takes_no_more_than_fits_and_gives_back_what_is_too_much() -> None:
-    async def story() -> None:
-        place = Place()
-        many = [acl(f"{number:0240}") for number in range(ROW_BYTES_MAX // 310)]
-        await place.change(plus(*many))
-        with pytest.raises(TooManyAcls, match=r"too many ACLs: row=acl/3 .* remove others"):
-            await place.change(plus(*(acl(f"x{number:0240}") for number in range(100))))
-        assert await place.change(minus(*many[1:])) == {many[0]}
-
-    run(story())
+async def test_a_row_takes_no_more_than_fits_and_gives_back_what_is_too_much() -> None:
+    place = Place()
+    many = [acl(f"{number:0240}") for number in range(ROW_BYTES_MAX // 310)]
+    await place.change(plus(*many))
+    with pytest.raises(TooManyAcls, match=r"too many ACLs: row=acl/3 .* remove others"):
+        await place.change(plus(*(acl(f"x{number:0240}") for number in range(100))))
+    assert await place.change(minus(*many[1:])) == {many[0]}
 
 
 def test_a_change_in_the_feed_has_them_read() -> None:
@@ -225,13 +201,10 @@ def test_acls_of_one_principal_and_pattern_share_a_shard() -> None:
     assert shard_of(A) == shard_of(A._replace(permission=Permission.DENY, host="10.0.0.1"))
 
 
-def test_two_administrators_at_once_lose_nothing() -> None:
-    async def story() -> None:
-        place = Place()
-        names = [f"t{number}" for number in range(12)]
-        await asyncio.gather(*(place.change(plus(acl(name))) for name in names))
-        assert await place.shown() == {acl(name) for name in names}
-        await asyncio.gather(*(place.change(minus(acl(name))) for name in names))
-        assert await place.shown() == set()
-
-    run(story())
+async def test_two_administrators_at_once_lose_nothing() -> None:
+    place = Place()
+    names = [f"t{number}" for number in range(12)]
+    await asyncio.gather(*(place.change(plus(acl(name))) for name in names))
+    assert await place.shown() == {acl(name) for name in names}
+    await asyncio.gather(*(place.change(minus(acl(name))) for name in names))
+    assert await place.shown() == set()

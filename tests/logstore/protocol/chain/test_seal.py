@@ -194,28 +194,27 @@ def test_a_chain_followed_to_below_its_trim_point_is_read_from_its_checkpoint() 
     assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [7]
 
 
-def test_a_chain_whose_checkpoint_is_trimmed_while_it_is_sealed_is_read_from_the_next() -> None:
+async def test_a_chain_whose_checkpoint_is_trimmed_while_it_is_sealed_is_read_from_the_next() -> (
+    None
+):
     """A round of deletion that began before the chain was fenced goes on."""
 
-    async def scenario() -> None:
-        chain = opened()
-        chain.add_batches(1)
-        first = chain.add_checkpoint()
-        steps = seal_chain(CLUSTER_ID, EPOCH, SEALER)
-        request = await stop_before(chain.runner, steps, GetRange)
-        chain.add_batches(2)
-        last = chain.add_checkpoint()
-        chain.register(replace(chain.chain_row(), trim=last))
-        chain.objects.delete(checkpoint_key(EPOCH, first))
-        for seq in range(1, last):
-            chain.objects.delete(segment_key(EPOCH, seq))
-        chain.add_batches(4)
+    chain = opened()
+    chain.add_batches(1)
+    first = chain.add_checkpoint()
+    steps = seal_chain(CLUSTER_ID, EPOCH, SEALER)
+    request = await stop_before(chain.runner, steps, GetRange)
+    chain.add_batches(2)
+    last = chain.add_checkpoint()
+    chain.register(replace(chain.chain_row(), trim=last))
+    chain.objects.delete(checkpoint_key(EPOCH, first))
+    for seq in range(1, last):
+        chain.objects.delete(segment_key(EPOCH, seq))
+    chain.add_batches(4)
 
-        sealed = await chain.runner.run(resume(steps, request))
-        assert sealed.seal == last + 1
-        assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [7]
-
-    run(scenario())
+    sealed = await chain.runner.run(resume(steps, request))
+    assert sealed.seal == last + 1
+    assert [epoch_range.end for epoch_range in sealed.state.epoch_ranges.values()] == [7]
 
 
 def test_a_checkpoint_that_the_row_names_and_is_gone_stops_everything() -> None:

@@ -8,14 +8,14 @@ from logstore.epoch.log import Log
 from logstore.errors import Corrupt
 from logstore.formats.partition_row import PartitionRow
 from logstore.formats.topic_partition import TopicPartition
-from logstore.history.names import TABLES
+from logstore.history.forms.names import TABLES
 from logstore.protocol.deletion.trimming import Trimmer
 from logstore.protocol.leading.leadership import shortened
 from logstore.protocol.partitions.lookup import BelowTrimPoint
 from logstore.protocol.rows.metadata import read_partition_row
 from logstore.testing.audit import audit
 from logstore.testing.history import Partition
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.epoch.test_forgetting import hand_over_to_itself
 from tests.logstore.moved import MovedLog
 from tests.logstore.reading.brokers.test_history import key_of, moved_log, play, read, write
@@ -63,34 +63,31 @@ def test_a_row_lists_no_stretch_that_the_table_holds_and_all_is_read_as_before()
     play(scenario())
 
 
-def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -> None:
+async def test_a_chain_keeps_a_stretch_that_its_row_drops_because_a_table_holds_it() -> None:
     """Trimming asks the table about it once more before it deletes: it may have gone back."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=3)
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-            for _ in range(6):
-                await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 5)
-                await hand_over_to_itself(log)
-            leader = log.topics["orders"].leaders[0]
-            key = key_of(leader)
-            assert await log.forget_ended({key: 20}) == 0
-            assert [ref.start for ref in (await row_of(log, key)).epoch_ranges] == [20, 25, 30]
-            assert len(log.writer.chain.epoch_ranges) == 7
-            for _ in range(12):
-                await written.write(log, leader, [EPOCH_MS])
+    written = WrittenLog(checkpoint_segments=3)
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+        for _ in range(6):
+            await written.write(log, log.topics["orders"].leaders[0], [EPOCH_MS] * 5)
+            await hand_over_to_itself(log)
+        leader = log.topics["orders"].leaders[0]
+        key = key_of(leader)
+        assert await log.forget_ended({key: 20}) == 0
+        assert [ref.start for ref in (await row_of(log, key)).epoch_ranges] == [20, 25, 30]
+        assert len(log.writer.chain.epoch_ranges) == 7
+        for _ in range(12):
+            await written.write(log, leader, [EPOCH_MS])
 
-            trimmer = Trimmer(log.cluster_id, grace_ms=0)
-            done = await log.runner.run(trimmer.steps(durable_ends={key: 3}))
-            assert done.published == {}
-            done = await log.runner.run(trimmer.steps(durable_ends={key: 20}))
-            assert done.published
-            with pytest.raises(Corrupt, match="trim point is too high"):
-                await log.runner.run(trimmer.steps(durable_ends={key: 3}))
-        assert audit(written.objects, written.rows, {Partition(*key): 20}).violations == []
-
-    run(scenario())
+        trimmer = Trimmer(log.cluster_id, grace_ms=0)
+        done = await log.runner.run(trimmer.steps(durable_ends={key: 3}))
+        assert done.published == {}
+        done = await log.runner.run(trimmer.steps(durable_ends={key: 20}))
+        assert done.published
+        with pytest.raises(Corrupt, match="trim point is too high"):
+            await log.runner.run(trimmer.steps(durable_ends={key: 3}))
+    assert audit(written.objects, written.rows, {Partition(*key): 20}).violations == []
 
 
 @pytest.mark.parametrize("table_end", [0, 30, 59])
@@ -139,7 +136,7 @@ def test_a_reader_without_a_broker_takes_unlisted_offsets_for_moved() -> None:
                 reader.offset_for_time(key, view, rows[0].timestamp)
             with pytest.raises(BelowTrimPoint, match="is it in the table"):
                 reader.segment_ranges(key, view.row, 0, view.end)
-            assert reader.segment_ranges(key, view.row, moved, view.end)[0].start == moved
+            assert reader.segment_ranges(key, view.row, moved, view.end)[0].offsets.start == moved
 
     play(scenario())
 

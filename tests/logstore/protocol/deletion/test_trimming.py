@@ -434,36 +434,33 @@ def test_a_topic_row_alone_does_not_make_a_partition_of_it_disposable() -> None:
     play(story)
 
 
-def test_no_checkpoint_stands_between_a_large_state_and_the_entry_that_names_it() -> None:
+async def test_no_checkpoint_stands_between_a_large_state_and_the_entry_that_names_it() -> None:
     """So a broker that replays from a checkpoint needs nothing below it."""
 
-    async def scenario() -> None:
-        written = TrimmedLog()
-        limits = ChainLimits(checkpoint_segments=SEGMENTS, inline_bytes_max=64, chunk_bytes_max=50)
-        written._settings = LogSettings(flush=FlushSettings(interval_s=0.01), limits=limits)
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            for producer in range(10):
-                await written.write(
-                    log,
-                    topic.leaders[0],
-                    [EPOCH_MS],
-                    producer_id=producer,
-                    producer_epoch=0,
-                    base_sequence=0,
-                )
-        async with written.life():
-            pass
-        found = audit(written.objects, written.rows)
-        assert found.seen["state in pieces"] > SEGMENTS
-        chain = found.chains[2]
-        takes = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.TAKE)]
-        segment_ranges = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.STATE)]
-        for checkpoint in written.checkpoints(2):
-            below = [seq for seq in segment_ranges if seq < checkpoint]
-            assert not below or any(seq < checkpoint for seq in takes if seq > max(below))
-
-    run(scenario())
+    written = TrimmedLog()
+    limits = ChainLimits(checkpoint_segments=SEGMENTS, inline_bytes_max=64, chunk_bytes_max=50)
+    written._settings = LogSettings(flush=FlushSettings(interval_s=0.01), limits=limits)
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        for producer in range(10):
+            await written.write(
+                log,
+                topic.leaders[0],
+                [EPOCH_MS],
+                producer_id=producer,
+                producer_epoch=0,
+                base_sequence=0,
+            )
+    async with written.life():
+        pass
+    found = audit(written.objects, written.rows)
+    assert found.seen["state in pieces"] > SEGMENTS
+    chain = found.chains[2]
+    takes = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.TAKE)]
+    segment_ranges = [seq for seq, front in chain.fronts.items() if has(front, EntryKind.STATE)]
+    for checkpoint in written.checkpoints(2):
+        below = [seq for seq in segment_ranges if seq < checkpoint]
+        assert not below or any(seq < checkpoint for seq in takes if seq > max(below))
 
 
 def has(front: Front, kind: EntryKind) -> bool:

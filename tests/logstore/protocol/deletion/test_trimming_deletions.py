@@ -4,7 +4,7 @@ from logstore.protocol.steps import Create
 from logstore.protocol.topics.life import delete_topic
 from logstore.testing.audit import audit
 from logstore.testing.scripted import resume, stop_before
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.protocol.deletion.test_trimming import TrimmedLog, play
 
 
@@ -31,25 +31,22 @@ def test_a_topic_that_is_deleted_in_the_grace_of_a_trim_point_raises_no_alarm() 
     play(story)
 
 
-def test_the_largest_timestamp_is_not_looked_for_in_segments_that_are_gone() -> None:
+async def test_the_largest_timestamp_is_not_looked_for_in_segments_that_are_gone() -> None:
     """Index summaries still name it after the records of its epoch range were deleted."""
 
-    async def scenario() -> None:
-        written = TrimmedLog()
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            for _ in range(20):
-                await written.write(log, topic.leaders[0], [EPOCH_MS])
-        (key,) = written.records
-        await written.raise_log_start(key, 20)
-        await written.trim(passes=3)
-        async with written.life() as log:
-            leader = log.topics["orders"].leaders[0]
-            assert (len(leader.epoch_ranges), leader.log_start, leader.high_watermark) == (
-                2,
-                20,
-                20,
-            )
-            assert await log.offset_of_max_timestamp(leader, 20) is None
-
-    run(scenario())
+    written = TrimmedLog()
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        for _ in range(20):
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+    (key,) = written.records
+    await written.raise_log_start(key, 20)
+    await written.trim(passes=3)
+    async with written.life() as log:
+        leader = log.topics["orders"].leaders[0]
+        assert (len(leader.epoch_ranges), leader.log_start, leader.high_watermark) == (
+            2,
+            20,
+            20,
+        )
+        assert await log.offset_of_max_timestamp(leader, 20) is None

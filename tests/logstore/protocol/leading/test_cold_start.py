@@ -23,7 +23,7 @@ from logstore.protocol.steps import PutRow
 from logstore.registry.memory import MemoryRows
 from logstore.testing.scripted import stop_before
 from logstore.testing.simulated_rows import at_once
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.restore.test_restore import copy_of, put_back
 from tests.logstore.written import WrittenLog
 
@@ -110,130 +110,109 @@ async def taken_from(written: WrittenLog, one: Log, two: Log) -> None:
 
 @pytest.mark.parametrize("is_trimmed", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_no_row_changes_on_an_old_copy_although_the_evidence_is_in_another_chain(
+async def test_no_row_changes_on_an_old_copy_although_the_evidence_is_in_another_chain(
     number: int, is_trimmed: bool
 ) -> None:
     """The copy names broker 2 as alive, so a broker that starts takes over its own chains alone."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=CHECKPOINT_SEGMENTS)
-        old, _ = await led_by_two(written, is_trimmed=is_trimmed)
-        put_back(written, old)
-        before = await partitions(written)
+    written = WrittenLog(checkpoint_segments=CHECKPOINT_SEGMENTS)
+    old, _ = await led_by_two(written, is_trimmed=is_trimmed)
+    put_back(written, old)
+    before = await partitions(written)
 
-        with pytest.raises(Refused, match="logstore restore"):
-            await started(written, number)
-        assert await partitions(written) == before
-
-    run(scenario())
+    with pytest.raises(Refused, match="logstore restore"):
+        await started(written, number)
+    assert await partitions(written) == before
 
 
-def test_two_brokers_that_start_together_on_an_old_copy_both_refuse() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=CHECKPOINT_SEGMENTS)
-        old, _ = await led_by_two(written)
-        put_back(written, old)
-        before = await partitions(written)
+async def test_two_brokers_that_start_together_on_an_old_copy_both_refuse() -> None:
+    written = WrittenLog(checkpoint_segments=CHECKPOINT_SEGMENTS)
+    old, _ = await led_by_two(written)
+    put_back(written, old)
+    before = await partitions(written)
 
-        outcomes = await asyncio.gather(
-            started(written, 1), started(written, 2), return_exceptions=True
-        )
-        assert all(isinstance(outcome, Refused) for outcome in outcomes)
-        assert await partitions(written) == before
-
-    run(scenario())
+    outcomes = await asyncio.gather(
+        started(written, 1), started(written, 2), return_exceptions=True
+    )
+    assert all(isinstance(outcome, Refused) for outcome in outcomes)
+    assert await partitions(written) == before
 
 
 @pytest.mark.parametrize("lost", ["chain", "topic", "partition"])
-def test_no_row_changes_on_half_a_copy(lost: str) -> None:
+async def test_no_row_changes_on_half_a_copy(lost: str) -> None:
     """What is lost has to do with chain 2; the rows of topic `notes`, which chain 1 led, are there.
 
     Another broker's row is there too, so the one that starts does not look for half a deletion.
     """
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(broker=1, clean=False) as one:
-            await one.create_topic("notes", 1, {})
-            async with written.life(broker=2, clean=False) as two:
-                topic = await two.create_topic("orders", 1, {})
-                place = {
-                    "chain": (CHAIN, chain_sk(two.epoch)),
-                    "topic": (TOPIC, "orders"),
-                    "partition": (
-                        partition_pk(topic.topic_id, 0),
-                        partition_sk(topic.topic_id, 0),
-                    ),
-                }[lost]
-        await written.runner.registry.delete_if(*place)
-        before = await partitions(written)
+    written = WrittenLog()
+    async with written.life(broker=1, clean=False) as one:
+        await one.create_topic("notes", 1, {})
+        async with written.life(broker=2, clean=False) as two:
+            topic = await two.create_topic("orders", 1, {})
+            place = {
+                "chain": (CHAIN, chain_sk(two.epoch)),
+                "topic": (TOPIC, "orders"),
+                "partition": (
+                    partition_pk(topic.topic_id, 0),
+                    partition_sk(topic.topic_id, 0),
+                ),
+            }[lost]
+    await written.runner.registry.delete_if(*place)
+    before = await partitions(written)
 
-        with pytest.raises(Refused, match="logstore restore"):
-            await started(written, 1)
-        assert await partitions(written) == before
-
-    run(scenario())
+    with pytest.raises(Refused, match="logstore restore"):
+        await started(written, 1)
+    assert await partitions(written) == before
 
 
-def test_an_opening_that_was_buried_needs_no_chain_row() -> None:
+async def test_an_opening_that_was_buried_needs_no_chain_row() -> None:
     """Its maker died before it wrote the row; the next start sealed the chain at seq 1."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-        identity = await written._identity()
-        request = await stop_before(written.runner, start(identity.cluster_id, broker(1)), PutRow)
-        assert request.pk == CHAIN
-        first = await started(written, 1)
-        buried = first.opened.epoch - 1
-        assert await written.runner.registry.get(CHAIN, chain_sk(buried)) is None
-        assert len((await started(written, 1)).recovered) == 1
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+    identity = await written._identity()
+    request = await stop_before(written.runner, start(identity.cluster_id, broker(1)), PutRow)
+    assert request.pk == CHAIN
+    first = await started(written, 1)
+    buried = first.opened.epoch - 1
+    assert await written.runner.registry.get(CHAIN, chain_sk(buried)) is None
+    assert len((await started(written, 1)).recovered) == 1
 
 
-def test_a_broker_that_starts_beside_one_at_work_is_not_refused() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(broker=1) as one:
-            topic = await one.create_topic("orders", 1, {})
-            await written.write(one, topic.leaders[0], [EPOCH_MS])
-            beside = await started(written, 2)
-            assert not beside.recovered
-            await written.write(one, topic.leaders[0], [EPOCH_MS])
-            assert not one.fenced.is_set()
-
-    run(scenario())
+async def test_a_broker_that_starts_beside_one_at_work_is_not_refused() -> None:
+    written = WrittenLog()
+    async with written.life(broker=1) as one:
+        topic = await one.create_topic("orders", 1, {})
+        await written.write(one, topic.leaders[0], [EPOCH_MS])
+        beside = await started(written, 2)
+        assert not beside.recovered
+        await written.write(one, topic.leaders[0], [EPOCH_MS])
+        assert not one.fenced.is_set()
 
 
-def test_what_is_led_since_the_start_began_is_no_evidence() -> None:
+async def test_what_is_led_since_the_start_began_is_no_evidence() -> None:
     """The rows are read after the chains: a leadership is in its row before it is in a chain."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(broker=1) as one:
-            await one.create_topic("orders", 1, {})
-            store = BusyStore(written.objects, lambda: one.create_topic("notes", 1, {}))
-            written.runner = replace(written.runner, store=store)
-            beside = await started(written, 2)
-            assert sorted(beside.update.topics) == ["notes", "orders"]
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life(broker=1) as one:
+        await one.create_topic("orders", 1, {})
+        store = BusyStore(written.objects, lambda: one.create_topic("notes", 1, {}))
+        written.runner = replace(written.runner, store=store)
+        beside = await started(written, 2)
+        assert sorted(beside.update.topics) == ["notes", "orders"]
 
 
-def test_a_damaged_chain_of_another_broker_keeps_none_from_starting() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(broker=1, clean=False) as one:
-            topic = await one.create_topic("orders", 1, {})
-            await written.write(one, topic.leaders[0], [EPOCH_MS])
-        damage(written, one.epoch)
-        assert not (await started(written, 2)).recovered
-        with pytest.raises(LogstoreError):
-            await started(written, 1)  # its own: the takeover says what is wrong with it
-
-    run(scenario())
+async def test_a_damaged_chain_of_another_broker_keeps_none_from_starting() -> None:
+    written = WrittenLog()
+    async with written.life(broker=1, clean=False) as one:
+        topic = await one.create_topic("orders", 1, {})
+        await written.write(one, topic.leaders[0], [EPOCH_MS])
+    damage(written, one.epoch)
+    assert not (await started(written, 2)).recovered
+    with pytest.raises(LogstoreError):
+        await started(written, 1)  # its own: the takeover says what is wrong with it
 
 
 def damage(written: WrittenLog, epoch: int) -> None:
@@ -244,21 +223,16 @@ def damage(written: WrittenLog, epoch: int) -> None:
     written.objects.create(key, [bytes(data)])
 
 
-def test_what_a_start_has_read_of_its_own_chain_is_not_read_again() -> None:
+async def test_what_a_start_has_read_of_its_own_chain_is_not_read_again() -> None:
     """The comparison reads each chain that is not sealed; the takeover goes on from there."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=1000)
-        async with written.life(clean=False) as log:
-            topic = await log.create_topic("orders", 1, {})
-            for _ in range(10):
-                await written.write(log, topic.leaders[0], [EPOCH_MS])
-        store = ReadStore(written.objects)
-        written.runner = replace(written.runner, store=store)
-        (one,) = (await started(written, 1)).recovered
-        assert one.row.epoch_ranges[-1].start == len(
-            written.records[TopicPartition(topic.topic_id, 0)]
-        )
-        assert all(store.reads.count(segment_key(log.epoch, seq)) == 1 for seq in range(1, 11))
-
-    run(scenario())
+    written = WrittenLog(checkpoint_segments=1000)
+    async with written.life(clean=False) as log:
+        topic = await log.create_topic("orders", 1, {})
+        for _ in range(10):
+            await written.write(log, topic.leaders[0], [EPOCH_MS])
+    store = ReadStore(written.objects)
+    written.runner = replace(written.runner, store=store)
+    (one,) = (await started(written, 1)).recovered
+    assert one.row.epoch_ranges[-1].start == len(written.records[TopicPartition(topic.topic_id, 0)])
+    assert all(store.reads.count(segment_key(log.epoch, seq)) == 1 for seq in range(1, 11))

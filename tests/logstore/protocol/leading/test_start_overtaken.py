@@ -35,65 +35,59 @@ async def attempt(written: WrittenLog) -> None:
 
 
 @pytest.mark.parametrize("deletion_requests", range(2, 6))
-def test_a_topic_that_is_deleted_during_a_start_is_no_loss(deletion_requests: int) -> None:
+async def test_a_topic_that_is_deleted_during_a_start_is_no_loss(deletion_requests: int) -> None:
     """By another start that overtook it and leads the topic; the deletion has come so far."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False):
-            pass
-        identity = await written._identity()
-        rows = partition_pks()
+    written = WrittenLog()
+    async with written.life(clean=False):
+        pass
+    identity = await written._identity()
+    rows = partition_pks()
+    starting = await stopped(
+        written,
+        start(identity.cluster_id, ME),
+        lambda made: isinstance(made, QueryRows) and made.pk == BROKER,
+    )
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        await written.write(log, topic.leaders[0], [EPOCH_MS])
         starting = await stopped(
-            written,
-            start(identity.cluster_id, ME),
-            lambda made: isinstance(made, QueryRows) and made.pk == BROKER,
+            written, starting, lambda made: isinstance(made, GetRow) and made.pk in rows
         )
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            await written.write(log, topic.leaders[0], [EPOCH_MS])
-            starting = await stopped(
-                written, starting, lambda made: isinstance(made, GetRow) and made.pk in rows
-            )
-            made = itertools.count(1)
-            deleting = await stopped(
-                written,
-                delete_topic("orders", topic.topic_id),
-                lambda _: next(made) > deletion_requests,
-            )
-            started = await written.runner.run(starting)
-            assert started.update.topics.get("orders") is None
-            await written.runner.run(deleting)
-
-    run(scenario())
+        made = itertools.count(1)
+        deleting = await stopped(
+            written,
+            delete_topic("orders", topic.topic_id),
+            lambda _: next(made) > deletion_requests,
+        )
+        started = await written.runner.run(starting)
+        assert started.update.topics.get("orders") is None
+        await written.runner.run(deleting)
 
 
-def test_a_topic_that_is_created_again_during_a_start_is_another_one() -> None:
+async def test_a_topic_that_is_created_again_during_a_start_is_another_one() -> None:
     """The start was overtaken, and nothing was lost: it says the former, not the latter."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False):
-            pass
-        identity = await written._identity()
-        rows = partition_pks()
+    written = WrittenLog()
+    async with written.life(clean=False):
+        pass
+    identity = await written._identity()
+    rows = partition_pks()
+    starting = await stopped(
+        written,
+        start(identity.cluster_id, ME),
+        lambda made: isinstance(made, QueryRows) and made.pk == BROKER,
+    )
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        await written.write(log, topic.leaders[0], [EPOCH_MS])
         starting = await stopped(
-            written,
-            start(identity.cluster_id, ME),
-            lambda made: isinstance(made, QueryRows) and made.pk == BROKER,
+            written, starting, lambda made: isinstance(made, GetRow) and made.pk in rows
         )
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            await written.write(log, topic.leaders[0], [EPOCH_MS])
-            starting = await stopped(
-                written, starting, lambda made: isinstance(made, GetRow) and made.pk in rows
-            )
-            await written.runner.run(delete_topic("orders", topic.topic_id))
-            await written.runner.run(create_topic("orders", topic.rows, {}))
-            with pytest.raises(Refused, match="was started twice at once"):
-                await written.runner.run(starting)
-
-    run(scenario())
+        await written.runner.run(delete_topic("orders", topic.topic_id))
+        await written.runner.run(create_topic("orders", topic.rows, {}))
+        with pytest.raises(Refused, match="was started twice at once"):
+            await written.runner.run(starting)
 
 
 async def stopped(
@@ -114,23 +108,20 @@ async def stopped(
     return resume(steps, request)
 
 
-def test_a_start_that_was_overtaken_by_another_is_refused() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False):
-            pass
-        identity = await written._identity()
-        slow = start(identity.cluster_id, ME)
-        request = next(slow)
-        answers = 0
-        while answers < 2:
-            request = slow.send(await written.runner._perform(request))
-            answers += 1
-        await attempt(written)
-        with pytest.raises(Refused, match="started twice"):
-            await written.runner.run(resume(slow, request))
-
-    run(scenario())
+async def test_a_start_that_was_overtaken_by_another_is_refused() -> None:
+    written = WrittenLog()
+    async with written.life(clean=False):
+        pass
+    identity = await written._identity()
+    slow = start(identity.cluster_id, ME)
+    request = next(slow)
+    answers = 0
+    while answers < 2:
+        request = slow.send(await written.runner._perform(request))
+        answers += 1
+    await attempt(written)
+    with pytest.raises(Refused, match="started twice"):
+        await written.runner.run(resume(slow, request))
 
 
 def test_a_start_that_was_overtaken_leaves_the_row_to_the_other() -> None:

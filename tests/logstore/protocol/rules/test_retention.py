@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.history.snapshot import DataFile
+from logstore.history.forms.snapshot import DataFile
 from logstore.protocol.rules.retention import (
     Ledger,
     Part,

@@ -161,62 +161,53 @@ def test_no_order_of_a_creation_and_a_removal_undoes_what_was_answered(partition
 
 
 @pytest.mark.slow
-def test_nor_do_several_removals_whose_writes_land_late(seed: int) -> None:
-    async def scenario() -> None:
-        rng = random.Random(seed)
-        for _ in range(30):
-            world = World(2)
-            late: list[Request] = []
-            actors = [world.creator, *(world.remover() for _ in range(rng.randint(1, 3)))]
-            weights = [rng.randint(1, 9) for _ in actors]
-            while any(actor.request for actor in actors):
-                [actor] = rng.choices(actors, weights)
-                before = len(world.made)
-                await actor.act(world)
-                late += [one for one in world.made[before:] if rng.random() < 0.5]
-                if late and rng.random() < 0.3:
-                    await world.land_late(late.pop(rng.randrange(len(late))))
-                if rng.random() < 0.2 and len(actors) < 6:
-                    actors.append(world.remover())
-                    weights.append(rng.randint(1, 9))
-            while late:
-                await world.land_late(late.pop())
-            await world.check()
-
-    run(scenario())
-
-
-def test_rows_of_a_creation_that_died_are_removed_as_they_were_seen() -> None:
-    async def scenario() -> None:
+async def test_nor_do_several_removals_whose_writes_land_late(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(30):
         world = World(2)
-        for number, row in ROWS.items():
-            await world.runner.run(iter_of(PutRow(*place(number), row.row(), [])))
-        taken = ROWS[1].taken_by(broker=3, chain=9, start=0)
-        await world.runner.run(iter_of(PutRow(*place(1), taken.row(), [])))
-        ruling = await world.runner.run(remove_orphans(CLUSTER_ID, TOPIC_ID, ROWS))
-        assert ruling is not None
-        assert ruling.may
-        assert at_once(world.rows.get(*place(0))) is None
-        assert at_once(world.rows.get(*place(1))) is not None
-        assert (await world.runner.run(remove_orphans(CLUSTER_ID, TOPIC_ID, ROWS))) is not None
+        late: list[Request] = []
+        actors = [world.creator, *(world.remover() for _ in range(rng.randint(1, 3)))]
+        weights = [rng.randint(1, 9) for _ in actors]
+        while any(actor.request for actor in actors):
+            [actor] = rng.choices(actors, weights)
+            before = len(world.made)
+            await actor.act(world)
+            late += [one for one in world.made[before:] if rng.random() < 0.5]
+            if late and rng.random() < 0.3:
+                await world.land_late(late.pop(rng.randrange(len(late))))
+            if rng.random() < 0.2 and len(actors) < 6:
+                actors.append(world.remover())
+                weights.append(rng.randint(1, 9))
+        while late:
+            await world.land_late(late.pop())
+        await world.check()
 
-    run(scenario())
+
+async def test_rows_of_a_creation_that_died_are_removed_as_they_were_seen() -> None:
+    world = World(2)
+    for number, row in ROWS.items():
+        await world.runner.run(iter_of(PutRow(*place(number), row.row(), [])))
+    taken = ROWS[1].taken_by(broker=3, chain=9, start=0)
+    await world.runner.run(iter_of(PutRow(*place(1), taken.row(), [])))
+    ruling = await world.runner.run(remove_orphans(CLUSTER_ID, TOPIC_ID, ROWS))
+    assert ruling is not None
+    assert ruling.may
+    assert at_once(world.rows.get(*place(0))) is None
+    assert at_once(world.rows.get(*place(1))) is not None
+    assert (await world.runner.run(remove_orphans(CLUSTER_ID, TOPIC_ID, ROWS))) is not None
 
 
-def test_rows_of_a_topic_that_came_after_all_stay() -> None:
-    async def scenario() -> None:
-        world = World(2)
-        topic = TopicRow(TOPIC_ID, TopicStatus.LIVE, 2, {})
-        await world.runner.run(iter_of(PutRow(TOPIC, "orders", topic.row(), [])))
-        for number, row in ROWS.items():
-            await world.runner.run(iter_of(PutRow(*place(number), row.row(), [])))
-        assert await world.runner.run(remove_orphans(CLUSTER_ID, TOPIC_ID, ROWS)) is None
-        for number, row in ROWS.items():
-            there = at_once(world.rows.get(*place(number)))
-            assert there is not None
-            assert PartitionRow.of(there) == row
-
-    run(scenario())
+async def test_rows_of_a_topic_that_came_after_all_stay() -> None:
+    world = World(2)
+    topic = TopicRow(TOPIC_ID, TopicStatus.LIVE, 2, {})
+    await world.runner.run(iter_of(PutRow(TOPIC, "orders", topic.row(), [])))
+    for number, row in ROWS.items():
+        await world.runner.run(iter_of(PutRow(*place(number), row.row(), [])))
+    assert await world.runner.run(remove_orphans(CLUSTER_ID, TOPIC_ID, ROWS)) is None
+    for number, row in ROWS.items():
+        there = at_once(world.rows.get(*place(number)))
+        assert there is not None
+        assert PartitionRow.of(there) == row
 
 
 def place(number: int) -> tuple[str, str]:

@@ -61,127 +61,100 @@ def growing(topic: TopicRow, before: int, after: int) -> Steps[TopicRow]:
     return (yield from create_partitions("orders", topic.topic_id, rows)).topic
 
 
-def test_every_change_is_one_record_more_that_says_what_the_row_says() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        said = [topic]
-        said.append(await written.runner.run(setting(topic, "a", "1")))
-        said.append(await written.runner.run(growing(topic, 2, 5)))
-        assert await row_of(written) == said[-1]
-        await written.runner.run(delete_topic("orders", topic.topic_id))
-        said.append(await row_of(written))
-        assert [record.topic for record in records_of(written)] == said
-        assert [row.version for row in said] == [1, 2, 3, 4]
-        assert (said[2].partitions, said[2].configs, said[2].replicas) == (5, {"a": "1"}, 2)
-        assert said[3] == replace(said[2], status=TopicStatus.DELETED, version=4)
-
-    run(scenario())
+async def test_every_change_is_one_record_more_that_says_what_the_row_says() -> None:
+    written = WrittenLog()
+    topic = await born(written)
+    said = [topic]
+    said.append(await written.runner.run(setting(topic, "a", "1")))
+    said.append(await written.runner.run(growing(topic, 2, 5)))
+    assert await row_of(written) == said[-1]
+    await written.runner.run(delete_topic("orders", topic.topic_id))
+    said.append(await row_of(written))
+    assert [record.topic for record in records_of(written)] == said
+    assert [row.version for row in said] == [1, 2, 3, 4]
+    assert (said[2].partitions, said[2].configs, said[2].replicas) == (5, {"a": "1"}, 2)
+    assert said[3] == replace(said[2], status=TopicStatus.DELETED, version=4)
 
 
-def test_what_changes_nothing_writes_nothing() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        await written.runner.run(setting(topic, "a", "0"))
-        assert len(records_of(written)) == 1
-
-    run(scenario())
+async def test_what_changes_nothing_writes_nothing() -> None:
+    written = WrittenLog()
+    topic = await born(written)
+    await written.runner.run(setting(topic, "a", "0"))
+    assert len(records_of(written)) == 1
 
 
-def test_a_change_that_died_between_its_record_and_the_row_is_passed_by() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        await stop_before(written.runner, setting(topic, "a", "dead"), UpdateRow)
-        changed = await written.runner.run(setting(topic, "b", "1"))
-        assert changed.configs == {"a": "0", "b": "1"}
-        assert changed.version == 3
-        assert valid_record(records_of(written)).topic == changed
-
-    run(scenario())
+async def test_a_change_that_died_between_its_record_and_the_row_is_passed_by() -> None:
+    written = WrittenLog()
+    topic = await born(written)
+    await stop_before(written.runner, setting(topic, "a", "dead"), UpdateRow)
+    changed = await written.runner.run(setting(topic, "b", "1"))
+    assert changed.configs == {"a": "0", "b": "1"}
+    assert changed.version == 3
+    assert valid_record(records_of(written)).topic == changed
 
 
-def test_who_is_refused_after_losing_a_race_leaves_no_record_as_the_newest() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        slow = growing(topic, 2, 5)
-        slows = await stop_before(written.runner, slow, UpdateRow)
-        fast = growing(topic, 2, 6)
-        fasts = await stop_before(written.runner, fast, UpdateRow)
-        await written.runner.run(resume(slow, slows))
-        assert [record.topic.partitions for record in records_of(written)] == [2, 5, 6]
-        with pytest.raises(BadPartitionCount, match="partitions=5"):
-            await written.runner.run(resume(fast, fasts))
-        row = await row_of(written)
-        assert (row.partitions, row.version) == (5, 4)
-        assert valid_record(records_of(written)).topic == row
-
-    run(scenario())
+async def test_who_is_refused_after_losing_a_race_leaves_no_record_as_the_newest() -> None:
+    written = WrittenLog()
+    topic = await born(written)
+    slow = growing(topic, 2, 5)
+    slows = await stop_before(written.runner, slow, UpdateRow)
+    fast = growing(topic, 2, 6)
+    fasts = await stop_before(written.runner, fast, UpdateRow)
+    await written.runner.run(resume(slow, slows))
+    assert [record.topic.partitions for record in records_of(written)] == [2, 5, 6]
+    with pytest.raises(BadPartitionCount, match="partitions=5"):
+        await written.runner.run(resume(fast, fasts))
+    row = await row_of(written)
+    assert (row.partitions, row.version) == (5, 4)
+    assert valid_record(records_of(written)).topic == row
 
 
-def test_what_a_decision_refuses_is_refused_and_not_recorded() -> None:
+async def test_what_a_decision_refuses_is_refused_and_not_recorded() -> None:
     def refuse(topic: TopicRow) -> TopicRow:
         raise Invalid("no")
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        with pytest.raises(Invalid, match="no"):
-            await written.runner.run(change_topic("orders", topic.topic_id, refuse))
-        assert len(records_of(written)) == 1
-
-    run(scenario())
+    written = WrittenLog()
+    topic = await born(written)
+    with pytest.raises(Invalid, match="no"):
+        await written.runner.run(change_topic("orders", topic.topic_id, refuse))
+    assert len(records_of(written)) == 1
 
 
-def test_a_straggler_that_records_a_change_of_a_deleted_topic_does_not_revive_it() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        await written.runner.run(delete_topic("orders", topic.topic_id))
-        late = TopicRecord("orders", replace(topic, version=9))
-        await MemoryStore(written.objects).create(late.key, [encode_record(late)])
-        assert valid_record(records_of(written)).topic == await row_of(written)
-
-    run(scenario())
+async def test_a_straggler_that_records_a_change_of_a_deleted_topic_does_not_revive_it() -> None:
+    written = WrittenLog()
+    topic = await born(written)
+    await written.runner.run(delete_topic("orders", topic.topic_id))
+    late = TopicRecord("orders", replace(topic, version=9))
+    await MemoryStore(written.objects).create(late.key, [encode_record(late)])
+    assert valid_record(records_of(written)).topic == await row_of(written)
 
 
-def test_a_deletion_is_recorded_in_the_next_free_version() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        await stop_before(written.runner, setting(topic, "a", "dead"), UpdateRow)
-        await written.runner.run(delete_topic("orders", topic.topic_id))
-        assert (await row_of(written)).version == 3
-        assert valid_record(records_of(written)).topic.status is TopicStatus.DELETED
-
-    run(scenario())
+async def test_a_deletion_is_recorded_in_the_next_free_version() -> None:
+    written = WrittenLog()
+    topic = await born(written)
+    await stop_before(written.runner, setting(topic, "a", "dead"), UpdateRow)
+    await written.runner.run(delete_topic("orders", topic.topic_id))
+    assert (await row_of(written)).version == 3
+    assert valid_record(records_of(written)).topic.status is TopicStatus.DELETED
 
 
-def test_a_deletion_that_died_early_has_not_said_so_in_the_store() -> None:
+async def test_a_deletion_that_died_early_has_not_said_so_in_the_store() -> None:
     """It can still be finished, and until then a lost registry costs no topic."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        await stop_before(written.runner, delete_topic("orders", topic.topic_id), UpdateRow)
-        assert valid_record(records_of(written)).topic == topic
-
-    run(scenario())
+    written = WrittenLog()
+    topic = await born(written)
+    await stop_before(written.runner, delete_topic("orders", topic.topic_id), UpdateRow)
+    assert valid_record(records_of(written)).topic == topic
 
 
-def test_who_loses_a_name_leaves_no_record() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        steps = create_topic("orders", [ROW], {})
-        request = await stop_before(written.runner, steps, PutRow)
-        topic = await born(written)
-        with pytest.raises(Invalid, match="topic exists"):
-            await written.runner.run(resume(steps, request))
-        assert [record.key for record in records_of(written)] == [record_key(topic.topic_id, 1)]
-
-    run(scenario())
+async def test_who_loses_a_name_leaves_no_record() -> None:
+    written = WrittenLog()
+    steps = create_topic("orders", [ROW], {})
+    request = await stop_before(written.runner, steps, PutRow)
+    topic = await born(written)
+    with pytest.raises(Invalid, match="topic exists"):
+        await written.runner.run(resume(steps, request))
+    assert [record.key for record in records_of(written)] == [record_key(topic.topic_id, 1)]
 
 
 class Writer:
@@ -248,18 +221,15 @@ def test_whatever_the_order_the_records_say_what_the_row_says(
     run(scenario())
 
 
-def test_a_new_partition_that_has_a_row_already_is_answered_with_that_row() -> None:
+async def test_a_new_partition_that_has_a_row_already_is_answered_with_that_row() -> None:
     """An attempt that died left it, and another broker has taken it over since."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        topic = await born(written)
-        left = ROW.taken_by(broker=2, chain=99, start=0)
-        place = partition_pk(topic.topic_id, 2), partition_sk(topic.topic_id, 2)
-        await written.rows.put_if(*place, left.row(), [], "left")
-        rows = dict.fromkeys(range(2, 4), ROW)
-        grown = await written.runner.run(create_partitions("orders", topic.topic_id, rows))
+    written = WrittenLog()
+    topic = await born(written)
+    left = ROW.taken_by(broker=2, chain=99, start=0)
+    place = partition_pk(topic.topic_id, 2), partition_sk(topic.topic_id, 2)
+    await written.rows.put_if(*place, left.row(), [], "left")
+    rows = dict.fromkeys(range(2, 4), ROW)
+    grown = await written.runner.run(create_partitions("orders", topic.topic_id, rows))
 
-        assert grown.partitions == {2: left, 3: ROW}
-
-    run(scenario())
+    assert grown.partitions == {2: left, 3: ROW}

@@ -49,204 +49,171 @@ async def first_steps(written: WrittenLog, steps: Steps[object], count: int) -> 
 
 
 @pytest.mark.parametrize("count", range(STEPS_MAX))
-def test_a_creation_that_dies_anywhere_leaves_a_topic_or_nothing(count: int) -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
-            finished = await first_steps(written, steps, count)
-        is_there = count >= 4  # its row is
-        async with written.life() as log:
-            topics = await written.runner.run(read_topics())
-            rows = await written.runner.run(read_partition_rows())
-            assert list(log.topics) == list(topics) == (["orders"] if is_there else [])
-            assert len(rows) == (3 if is_there else 0)
-            if not is_there:
-                await log.create_topic("orders", 3, {})
-            await written.write(log, log.topics["orders"].leaders[2], [EPOCH_MS])
-        assert audit(written.objects, written.rows).violations == []
-        assert finished == (count >= 5)
-
-    run(scenario())
+async def test_a_creation_that_dies_anywhere_leaves_a_topic_or_nothing(count: int) -> None:
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
+        finished = await first_steps(written, steps, count)
+    is_there = count >= 4  # its row is
+    async with written.life() as log:
+        topics = await written.runner.run(read_topics())
+        rows = await written.runner.run(read_partition_rows())
+        assert list(log.topics) == list(topics) == (["orders"] if is_there else [])
+        assert len(rows) == (3 if is_there else 0)
+        if not is_there:
+            await log.create_topic("orders", 3, {})
+        await written.write(log, log.topics["orders"].leaders[2], [EPOCH_MS])
+    assert audit(written.objects, written.rows).violations == []
+    assert finished == (count >= 5)
 
 
 @pytest.mark.parametrize("count", range(STEPS_MAX))
-def test_a_deletion_that_dies_anywhere_is_finished_or_never_was(count: int) -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            topic = await log.create_topic("orders", 3, {})
-            await first_steps(written, delete_topic("orders", topic.topic_id), count)
-        async with written.life() as log:
-            begun = count >= 2
-            assert list(log.topics) == ([] if begun else ["orders"])
-            rows = await written.runner.run(read_partition_rows())
-            assert len(rows) == (0 if begun else 3)
-            if begun:
-                assert await written.runner.run(read_topics()) == {}
-                new = await log.create_topic("orders", 1, {})
-                assert new.topic_id != topic.topic_id
-                assert new.leaders[0].high_watermark == 0
-
-    run(scenario())
+async def test_a_deletion_that_dies_anywhere_is_finished_or_never_was(count: int) -> None:
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        topic = await log.create_topic("orders", 3, {})
+        await first_steps(written, delete_topic("orders", topic.topic_id), count)
+    async with written.life() as log:
+        begun = count >= 2
+        assert list(log.topics) == ([] if begun else ["orders"])
+        rows = await written.runner.run(read_partition_rows())
+        assert len(rows) == (0 if begun else 3)
+        if begun:
+            assert await written.runner.run(read_topics()) == {}
+            new = await log.create_topic("orders", 1, {})
+            assert new.topic_id != topic.topic_id
+            assert new.leaders[0].high_watermark == 0
 
 
 @pytest.mark.parametrize("count", range(2, STEPS_MAX))
-def test_a_creation_finishes_a_deletion_whose_broker_died(count: int) -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            topic = await log.create_topic("orders", 3, {})
-            await first_steps(written, delete_topic("orders", topic.topic_id), count)
-            new = await log.create_topic("orders", 1, {})
-            assert new.topic_id != topic.topic_id
-            assert len(await written.runner.run(read_partition_rows())) == 1
-            deletion = record_key(topic.topic_id, 2)
-            assert written.objects.get(deletion), "a restore does not bring it back"
-        assert audit(written.objects, written.rows).violations == []
-
-    run(scenario())
+async def test_a_creation_finishes_a_deletion_whose_broker_died(count: int) -> None:
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        topic = await log.create_topic("orders", 3, {})
+        await first_steps(written, delete_topic("orders", topic.topic_id), count)
+        new = await log.create_topic("orders", 1, {})
+        assert new.topic_id != topic.topic_id
+        assert len(await written.runner.run(read_partition_rows())) == 1
+        deletion = record_key(topic.topic_id, 2)
+        assert written.objects.get(deletion), "a restore does not bring it back"
+    assert audit(written.objects, written.rows).violations == []
 
 
 @pytest.mark.parametrize("count", range(2, STEPS_MAX - 1))
-def test_a_slow_deletion_that_a_creation_has_finished_leaves_the_next_life_alone(
+async def test_a_slow_deletion_that_a_creation_has_finished_leaves_the_next_life_alone(
     count: int,
 ) -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life(clean=False) as log:
-            topic = await log.create_topic("orders", 1, {})
-            deletion = delete_topic("orders", topic.topic_id)
-            request = next(deletion)
-            for _ in range(count):
-                request = deletion.send(await written.runner._perform(request))
-            new = await log.create_topic("orders", 1, {})
-            await written.runner.run(resume(deletion, request))
-            topics = await written.runner.run(read_topics())
-            assert {name: one.topic_id for name, one in topics.items()} == {"orders": new.topic_id}
-            assert len(await written.runner.run(read_partition_rows())) == 1
-        assert audit(written.objects, written.rows).violations == []
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life(clean=False) as log:
+        topic = await log.create_topic("orders", 1, {})
+        deletion = delete_topic("orders", topic.topic_id)
+        request = next(deletion)
+        for _ in range(count):
+            request = deletion.send(await written.runner._perform(request))
+        new = await log.create_topic("orders", 1, {})
+        await written.runner.run(resume(deletion, request))
+        topics = await written.runner.run(read_topics())
+        assert {name: one.topic_id for name, one in topics.items()} == {"orders": new.topic_id}
+        assert len(await written.runner.run(read_partition_rows())) == 1
+    assert audit(written.objects, written.rows).violations == []
 
 
-def test_a_name_is_taken_once() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            first = await log.create_topic("orders", 2, {"retention.ms": "1"})
-            with pytest.raises(TopicExists):
-                await log.create_topic("orders", 5, {})
-            assert log.topics["orders"] is first
-            assert len(await written.runner.run(read_partition_rows())) == 2
-        async with written.life() as log:
-            assert log.topics["orders"].topic_id == first.topic_id
-            assert log.topics["orders"].configs == {"retention.ms": "1"}
-
-    run(scenario())
+async def test_a_name_is_taken_once() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        first = await log.create_topic("orders", 2, {"retention.ms": "1"})
+        with pytest.raises(TopicExists):
+            await log.create_topic("orders", 5, {})
+        assert log.topics["orders"] is first
+        assert len(await written.runner.run(read_partition_rows())) == 2
+    async with written.life() as log:
+        assert log.topics["orders"].topic_id == first.topic_id
+        assert log.topics["orders"].configs == {"retention.ms": "1"}
 
 
-def test_who_loses_a_race_for_a_name_leaves_nothing_behind() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            loser = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
-            request = next(loser)
-            while not (isinstance(request, PutRow) and request.pk == TOPIC):
-                request = loser.send(await written.runner._perform(request))
-            await log.create_topic("orders", 1, {})
-            with pytest.raises(TopicExists):
-                await written.runner.run(resume(loser, request))
-            assert len(await written.runner.run(read_partition_rows())) == 1
-
-    run(scenario())
+async def test_who_loses_a_race_for_a_name_leaves_nothing_behind() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        loser = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 3, {})
+        request = next(loser)
+        while not (isinstance(request, PutRow) and request.pk == TOPIC):
+            request = loser.send(await written.runner._perform(request))
+        await log.create_topic("orders", 1, {})
+        with pytest.raises(TopicExists):
+            await written.runner.run(resume(loser, request))
+        assert len(await written.runner.run(read_partition_rows())) == 1
 
 
-def test_a_row_changed_after_a_lost_answer_is_still_ours() -> None:
+async def test_a_row_changed_after_a_lost_answer_is_still_ours() -> None:
     """Its write id is another's by then; the topic id tells."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 2, {})
-            request = next(steps)
-            while not (isinstance(request, PutRow) and request.pk == TOPIC):
-                request = steps.send(await written.runner._perform(request))
-            await written.runner._perform(request)  # applied, its answer lost
-            await written.runner._perform(UpdateRow(TOPIC, "orders", {"configs": "{}"}, []))
-            new = await written.runner.run(resume(steps, request))
-            assert len(new.partitions) == 2
-            assert len(await written.runner.run(read_partition_rows())) == 2
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        steps = create_topic("orders", [PartitionRow.new(1, log.epoch)] * 2, {})
+        request = next(steps)
+        while not (isinstance(request, PutRow) and request.pk == TOPIC):
+            request = steps.send(await written.runner._perform(request))
+        await written.runner._perform(request)  # applied, its answer lost
+        await written.runner._perform(UpdateRow(TOPIC, "orders", {"configs": "{}"}, []))
+        new = await written.runner.run(resume(steps, request))
+        assert len(new.partitions) == 2
+        assert len(await written.runner.run(read_partition_rows())) == 2
 
 
-def test_deleting_what_is_not_there_says_so() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            with pytest.raises(UnknownTopic):
-                await log.delete_topic("orders")
-            topic = await log.create_topic("orders", 1, {})
+async def test_deleting_what_is_not_there_says_so() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        with pytest.raises(UnknownTopic):
             await log.delete_topic("orders")
-            assert topic.is_deleted
-            assert topic.leaders[0].is_retired
-            with pytest.raises(UnknownTopic):
-                await written.runner.run(delete_topic("orders", topic.topic_id))
-            again = await log.create_topic("orders", 1, {})
-            with pytest.raises(UnknownTopic):
-                await written.runner.run(delete_topic("orders", topic.topic_id))
-            assert log.topics["orders"] is again
-
-    run(scenario())
-
-
-def test_a_put_given_up_as_lost_does_not_bring_a_deleted_topic_back() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            row = (await written.runner.run(read_topics()))["orders"]
-            await log.delete_topic("orders")
-            with pytest.raises(ConditionFailed):
-                await written.runner.registry.put_if(TOPIC, "orders", row.row(), RowAbsent())
-            again = await log.create_topic("orders", 1, {})
-            assert again.topic_id != topic.topic_id
-            await log.delete_topic("orders")
-
-    run(scenario())
+        topic = await log.create_topic("orders", 1, {})
+        await log.delete_topic("orders")
+        assert topic.is_deleted
+        assert topic.leaders[0].is_retired
+        with pytest.raises(UnknownTopic):
+            await written.runner.run(delete_topic("orders", topic.topic_id))
+        again = await log.create_topic("orders", 1, {})
+        with pytest.raises(UnknownTopic):
+            await written.runner.run(delete_topic("orders", topic.topic_id))
+        assert log.topics["orders"] is again
 
 
-def test_rows_of_deleted_topics_are_forgotten_after_a_while() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            await log.create_topic("orders", 1, {})
-            await log.delete_topic("orders")
-        registry = written.runner.registry
-        async with written.life():
-            assert await registry.get(TOPIC, "orders") is not None
-        await written.runner.clock.sleep_s(DELETED_KEPT_MS / 1000)
-        async with written.life():
-            assert await registry.get(TOPIC, "orders") is None
-
-    run(scenario())
+async def test_a_put_given_up_as_lost_does_not_bring_a_deleted_topic_back() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        row = (await written.runner.run(read_topics()))["orders"]
+        await log.delete_topic("orders")
+        with pytest.raises(ConditionFailed):
+            await written.runner.registry.put_if(TOPIC, "orders", row.row(), RowAbsent())
+        again = await log.create_topic("orders", 1, {})
+        assert again.topic_id != topic.topic_id
+        await log.delete_topic("orders")
 
 
-def test_the_row_of_a_deleted_topic_stays_while_no_record_says_that_it_is_deleted() -> None:
+async def test_rows_of_deleted_topics_are_forgotten_after_a_while() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        await log.create_topic("orders", 1, {})
+        await log.delete_topic("orders")
+    registry = written.runner.registry
+    async with written.life():
+        assert await registry.get(TOPIC, "orders") is not None
+    await written.runner.clock.sleep_s(DELETED_KEPT_MS / 1000)
+    async with written.life():
+        assert await registry.get(TOPIC, "orders") is None
+
+
+async def test_the_row_of_a_deleted_topic_stays_while_no_record_says_that_it_is_deleted() -> None:
     """Without both, a topic that was deleted looks like one that an old registry lost."""
 
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            await log.delete_topic("orders")
-        written.objects.delete(record_key(topic.topic_id, 2))
-        await written.runner.clock.sleep_s(DELETED_KEPT_MS / 1000)
-        async with written.life():
-            assert await written.runner.registry.get(TOPIC, "orders") is not None
-
-    run(scenario())
+    written = WrittenLog()
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        await log.delete_topic("orders")
+    written.objects.delete(record_key(topic.topic_id, 2))
+    await written.runner.clock.sleep_s(DELETED_KEPT_MS / 1000)
+    async with written.life():
+        assert await written.runner.registry.get(TOPIC, "orders") is not None
 
 
 def test_fetches_that_wait_at_a_deleted_partition_are_woken() -> None:
@@ -298,31 +265,25 @@ class RowsGone:
         return getattr(self._registry, name)
 
 
-def test_a_creation_whose_partitions_were_cleared_away_can_be_asked_again() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        registry: Any = RowsGone(written.runner.registry)
-        async with written.life(runner=replace(written.runner, registry=registry)) as log:
-            with pytest.raises(RowsRemoved, match="try again"):
-                await log.create_topic("orders", 2, {})
-            assert await written.runner.run(read_topics()) == {}
-            topic = await log.create_topic("orders", 2, {})
-            await written.write(log, topic.leaders[1], [EPOCH_MS])
-        assert audit(written.objects, written.rows).violations == []
-
-    run(scenario())
+async def test_a_creation_whose_partitions_were_cleared_away_can_be_asked_again() -> None:
+    written = WrittenLog()
+    registry: Any = RowsGone(written.runner.registry)
+    async with written.life(runner=replace(written.runner, registry=registry)) as log:
+        with pytest.raises(RowsRemoved, match="try again"):
+            await log.create_topic("orders", 2, {})
+        assert await written.runner.run(read_topics()) == {}
+        topic = await log.create_topic("orders", 2, {})
+        await written.write(log, topic.leaders[1], [EPOCH_MS])
+    assert audit(written.objects, written.rows).violations == []
 
 
-def test_a_topic_that_lacks_a_row_and_was_led_is_not_dropped() -> None:
-    async def scenario() -> None:
-        written = WrittenLog()
-        async with written.life() as log:
-            topic = await log.create_topic("orders", 1, {})
-            identity = await written._identity()
-            ruling = await written.runner.run(
-                drop_lacking_topic(identity.cluster_id, "orders", topic.topic_id)
-            )
-            assert not ruling.may
-            assert list(await written.runner.run(read_topics())) == ["orders"]
-
-    run(scenario())
+async def test_a_topic_that_lacks_a_row_and_was_led_is_not_dropped() -> None:
+    written = WrittenLog()
+    async with written.life() as log:
+        topic = await log.create_topic("orders", 1, {})
+        identity = await written._identity()
+        ruling = await written.runner.run(
+            drop_lacking_topic(identity.cluster_id, "orders", topic.topic_id)
+        )
+        assert not ruling.may
+        assert list(await written.runner.run(read_topics())) == ["orders"]

@@ -49,56 +49,44 @@ def stored(*errors: LogstoreError, damage: int | None = None) -> tuple[SegmentCa
     return SegmentCache(runner, bytes_max=1_000), store
 
 
-def test_however_many_ask_a_segment_is_fetched_once() -> None:
-    async def scenario() -> None:
-        cache, store = stored()
-        async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(cache.part(WHOLE)) for _ in range(10)]
-        assert {bytes(task.result()) for task in asked} == {BODY}
-        assert bytes(await cache.part(WHOLE)) == BODY
-        assert store.get_count == 1
-        assert (cache.miss_count, cache.hit_count) == (1, 1)
-
-    run(scenario())
+async def test_however_many_ask_a_segment_is_fetched_once() -> None:
+    cache, store = stored()
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(cache.part(WHOLE)) for _ in range(10)]
+    assert {bytes(task.result()) for task in asked} == {BODY}
+    assert bytes(await cache.part(WHOLE)) == BODY
+    assert store.get_count == 1
+    assert (cache.miss_count, cache.hit_count) == (1, 1)
 
 
-def test_a_failure_goes_to_all_that_wait_and_is_not_kept() -> None:
-    async def scenario() -> None:
-        cache, store = stored(Retryable("503"))
-        async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(outcome_of(cache.part(WHOLE))) for _ in range(3)]
-        assert all(isinstance(task.result(), Retryable) for task in asked)
-        assert bytes(await cache.part(WHOLE)) == BODY
-        assert store.get_count == 2
-
-    run(scenario())
+async def test_a_failure_goes_to_all_that_wait_and_is_not_kept() -> None:
+    cache, store = stored(Retryable("503"))
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(outcome_of(cache.part(WHOLE))) for _ in range(3)]
+    assert all(isinstance(task.result(), Retryable) for task in asked)
+    assert bytes(await cache.part(WHOLE)) == BODY
+    assert store.get_count == 2
 
 
-def test_waiting_readers_go_on_when_the_one_that_fetches_gives_up() -> None:
-    async def scenario() -> None:
-        cache, store = stored()
-        async with asyncio.TaskGroup() as tasks:
-            first = tasks.create_task(cache.part(WHOLE))
-            await VirtualClock().sleep_s(0.5)
-            second = tasks.create_task(cache.part(WHOLE))
-            await VirtualClock().sleep_s(0.1)
-            first.cancel()
-        assert bytes(second.result()) == BODY
-        assert store.get_count == 2
-
-    run(scenario())
+async def test_waiting_readers_go_on_when_the_one_that_fetches_gives_up() -> None:
+    cache, store = stored()
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(cache.part(WHOLE))
+        await VirtualClock().sleep_s(0.5)
+        second = tasks.create_task(cache.part(WHOLE))
+        await VirtualClock().sleep_s(0.1)
+        first.cancel()
+    assert bytes(second.result()) == BODY
+    assert store.get_count == 2
 
 
 @pytest.mark.parametrize("at", range(24, 112, 4))
-def test_no_damaged_header_gives_a_wrong_body(at: int) -> None:
-    async def scenario() -> None:
-        cache, _ = stored(damage=at)
-        try:
-            assert bytes(await cache.part(WHOLE)) == BODY
-        except LogstoreError as error:
-            assert isinstance(error, Corrupt)
-
-    run(scenario())
+async def test_no_damaged_header_gives_a_wrong_body(at: int) -> None:
+    cache, _ = stored(damage=at)
+    try:
+        assert bytes(await cache.part(WHOLE)) == BODY
+    except LogstoreError as error:
+        assert isinstance(error, Corrupt)
 
 
 @pytest.mark.parametrize("at", [0, 7, 12, 30, len(BODY) - 1])
@@ -110,19 +98,16 @@ def test_a_damaged_body_is_not_served(at: int) -> None:
         run(cache.part(WHOLE))
 
 
-def test_memory_is_bounded_and_the_oldest_go_first() -> None:
-    async def scenario() -> None:
-        cache, _ = stored()
-        for seq in range(10):
-            cache.keep(1, seq, memoryview(bytes(100)))
-        assert [cache.peek(1, seq) is not None for seq in range(10)] == [False] * 8 + [True] * 2
-        for _ in range(20):
-            cache.keep(1, 9, memoryview(bytes(100)))
-        assert cache.peek(1, 8) is not None
-        cache.keep(2, 0, memoryview(bytes(5_000)))
-        assert cache.peek(2, 0) is not None
-
-    run(scenario())
+async def test_memory_is_bounded_and_the_oldest_go_first() -> None:
+    cache, _ = stored()
+    for seq in range(10):
+        cache.keep(1, seq, memoryview(bytes(100)))
+    assert [cache.peek(1, seq) is not None for seq in range(10)] == [False] * 8 + [True] * 2
+    for _ in range(20):
+        cache.keep(1, 9, memoryview(bytes(100)))
+    assert cache.peek(1, 8) is not None
+    cache.keep(2, 0, memoryview(bytes(5_000)))
+    assert cache.peek(2, 0) is not None
 
 
 def test_many_small_bodies_take_no_more_memory_than_few_large_ones() -> None:

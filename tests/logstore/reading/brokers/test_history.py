@@ -22,8 +22,8 @@ from logstore.records.batch import Codec, check_batch, split_batches
 from logstore.records.decode import decode_records
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
-from tests.logstore.epoch.test_followers import until
 from tests.logstore.moved import ROOMY, MovedLog
+from tests.logstore.waits import until
 from tests.logstore.written import committed
 
 RECORDS_PER_BATCH = 5

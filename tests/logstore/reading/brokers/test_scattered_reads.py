@@ -10,7 +10,7 @@ from logstore.records.batch import check_batch
 from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.runners.step_runner import StepRunner
-from logstore.testing.virtual_loop import EPOCH_MS, run
+from logstore.testing.virtual_loop import EPOCH_MS
 from tests.logstore.written import WrittenLog, committed
 
 SEGMENTS = SEGMENTS_MAX + 8
@@ -44,29 +44,26 @@ def _others_batch() -> bytes:
     return encode_batch([Record(0, EPOCH_MS, None, bytes(OTHERS_BYTES))])
 
 
-def test_a_read_of_a_scattered_partition_holds_a_few_of_its_segments() -> None:
-    async def scenario() -> None:
-        written, others_batch = WrittenLog(checkpoint_segments=1000), memoryview(_others_batch())
-        async with written.life() as log:
-            orders = (await log.create_topic("orders", 1, {})).leaders[0]
-            others = (await log.create_topic("others", 1, {})).leaders[0]
-            for number in range(SEGMENTS):
-                appended = written.append(orders, [EPOCH_MS + number])
-                others.append(others_batch, check_batch(others_batch, 0, len(others_batch)))
-                await committed(log, appended.seq)
-            store, usual = Watched(written.objects), written.runner
-            runner = StepRunner(store, usual.registry, usual.clock, usual.rng, usual.draw_nonce)
-            cache = SegmentCache(runner, bytes_max=1)
-            reader = Reader(runner, cache, log._checkpoints, log._followers)
-            end = orders.high_watermark
+async def test_a_read_of_a_scattered_partition_holds_a_few_of_its_segments() -> None:
+    written, others_batch = WrittenLog(checkpoint_segments=1000), memoryview(_others_batch())
+    async with written.life() as log:
+        orders = (await log.create_topic("orders", 1, {})).leaders[0]
+        others = (await log.create_topic("others", 1, {})).leaders[0]
+        for number in range(SEGMENTS):
+            appended = written.append(orders, [EPOCH_MS + number])
+            others.append(others_batch, check_batch(others_batch, 0, len(others_batch)))
+            await committed(log, appended.seq)
+        store, usual = Watched(written.objects), written.runner
+        runner = StepRunner(store, usual.registry, usual.clock, usual.rng, usual.draw_nonce)
+        cache = SegmentCache(runner, bytes_max=1)
+        reader = Reader(runner, cache, log._checkpoints, log._followers)
+        end = orders.high_watermark
 
-            chunk = await reader.read(orders, 0, end, 1 << 20)
-            rest = await reader.read(orders, chunk.end_offset, end, 1 << 20)
+        chunk = await reader.read(orders, 0, end, 1 << 20)
+        rest = await reader.read(orders, chunk.end_offset, end, 1 << 20)
 
-            assert store.live_count_max <= LOADS_AT_ONCE + 1  # one is in the cache
-            assert (chunk.end_offset, rest.end_offset) == (SEGMENTS_MAX, SEGMENTS)
-            assert store.get_count <= SEGMENTS
-            for number, buffer in enumerate([*chunk.buffers, *rest.buffers]):
-                assert int.from_bytes(buffer[:8]) == number
-
-    run(scenario())
+        assert store.live_count_max <= LOADS_AT_ONCE + 1  # one is in the cache
+        assert (chunk.end_offset, rest.end_offset) == (SEGMENTS_MAX, SEGMENTS)
+        assert store.get_count <= SEGMENTS
+        for number, buffer in enumerate([*chunk.buffers, *rest.buffers]):
+            assert int.from_bytes(buffer[:8]) == number

@@ -27,7 +27,7 @@ from logstore.records.encode import encode_batch
 from logstore.records.record import Record
 from logstore.runners.step_runner import StepRunner
 from logstore.slices import finish
-from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock, run
+from logstore.testing.virtual_loop import EPOCH_MS, VirtualClock
 from tests.logstore.written import WrittenLog, committed
 
 MiB = 1 << 20
@@ -193,78 +193,58 @@ async def _write_segment(
         await committed(log, one.seq)
 
 
-def test_a_consumer_of_a_small_topic_fetches_its_bytes_alone_and_once() -> None:
-    async def scenario() -> None:
-        async with restarted() as after:
-            for partition in range(PARTITIONS):
-                assert await after.read(partition) == SEGMENTS
-            assert not after.store.wholes
-            assert set(after.store.ranges.values()) == {1}
-            assert len(after.store.ranges) == SEGMENTS  # both partitions by one request
-            assert after.ranged_bytes < SEGMENTS * 1_000
-
-    run(scenario())
+async def test_a_consumer_of_a_small_topic_fetches_its_bytes_alone_and_once() -> None:
+    async with restarted() as after:
+        for partition in range(PARTITIONS):
+            assert await after.read(partition) == SEGMENTS
+        assert not after.store.wholes
+        assert set(after.store.ranges.values()) == {1}
+        assert len(after.store.ranges) == SEGMENTS  # both partitions by one request
+        assert after.ranged_bytes < SEGMENTS * 1_000
 
 
-def test_what_is_read_ahead_are_the_same_parts() -> None:
-    async def scenario() -> None:
-        async with restarted(cache_bytes=1) as after:
-            assert await after.read() == SEGMENTS
-            assert set(after.store.ranges.values()) == {1}
-            assert after.log._segments.ahead.byte_count < 2_000
-            assert not after.log.cache._pinned_bodies.keys() - after.log.cache._pinned
-
-    run(scenario())
+async def test_what_is_read_ahead_are_the_same_parts() -> None:
+    async with restarted(cache_bytes=1) as after:
+        assert await after.read() == SEGMENTS
+        assert set(after.store.ranges.values()) == {1}
+        assert after.log._segments.ahead.byte_count < 2_000
+        assert not after.log.cache._pinned_bodies.keys() - after.log.cache._pinned
 
 
 @pytest.mark.parametrize("topic", ["orders", "others"])
-def test_a_look_up_by_time_fetches_the_batch_it_found(topic: str) -> None:
-    async def scenario() -> None:
-        async with restarted() as after:
-            segments = after.log._segments
-            batch = await segments._batch(
-                await segments.rows(after.log.topics[topic].leaders[0], 7)
-            )
-            assert int.from_bytes(batch[:8]) == 7
-            assert not after.store.wholes
-            assert after.ranged_bytes < (100 if topic == "orders" else OTHERS_BYTES + 100)
-
-    run(scenario())
+async def test_a_look_up_by_time_fetches_the_batch_it_found(topic: str) -> None:
+    async with restarted() as after:
+        segments = after.log._segments
+        batch = await segments._batch(await segments.rows(after.log.topics[topic].leaders[0], 7))
+        assert int.from_bytes(batch[:8]) == 7
+        assert not after.store.wholes
+        assert after.ranged_bytes < (100 if topic == "orders" else OTHERS_BYTES + 100)
 
 
-def test_a_whole_body_in_memory_serves_its_parts() -> None:
-    async def scenario() -> None:
-        async with restarted(ahead_bytes=0) as after:
-            located = await after.log._segments.rows(after.leaders[0], 0)
-            seq = int.from_bytes(located.rows[:8])
-            await after.log.cache.part(SegmentPart(located.chain, seq))
-            leader = after.leaders[0]
-            chunk = await after.log.read(leader, 0, 1, 100)
-            assert chunk.end_offset == 1
-            assert after.store.wholes == {segment_key(located.chain, seq): 1}
-            assert not after.store.ranges
-
-    run(scenario())
+async def test_a_whole_body_in_memory_serves_its_parts() -> None:
+    async with restarted(ahead_bytes=0) as after:
+        located = await after.log._segments.rows(after.leaders[0], 0)
+        seq = int.from_bytes(located.rows[:8])
+        await after.log.cache.part(SegmentPart(located.chain, seq))
+        leader = after.leaders[0]
+        chunk = await after.log.read(leader, 0, 1, 100)
+        assert chunk.end_offset == 1
+        assert after.store.wholes == {segment_key(located.chain, seq): 1}
+        assert not after.store.ranges
 
 
 @pytest.mark.parametrize("at", [0, 7, 8, 11, 12, 15, 16, 17, 21, 60, 65])
-def test_a_damaged_part_is_not_served(at: int) -> None:
+async def test_a_damaged_part_is_not_served(at: int) -> None:
     """Not even where a batch's own checksum does not reach: its offset, its leader epoch."""
 
-    async def scenario() -> None:
-        async with restarted() as after:
-            after.store.damaged_at = at
-            with pytest.raises(Corrupt, match="key=chains/"):
-                await after.read(consumer=None)
-
-    run(scenario())
+    async with restarted() as after:
+        after.store.damaged_at = at
+        with pytest.raises(Corrupt, match="key=chains/"):
+            await after.read(consumer=None)
 
 
-def test_a_part_that_is_cut_short_is_not_served() -> None:
-    async def scenario() -> None:
-        async with restarted() as after:
-            after.store.cut_bytes = 1
-            with pytest.raises(Corrupt, match="cut short"):
-                await after.read(consumer=None)
-
-    run(scenario())
+async def test_a_part_that_is_cut_short_is_not_served() -> None:
+    async with restarted() as after:
+        after.store.cut_bytes = 1
+        with pytest.raises(Corrupt, match="cut short"):
+            await after.read(consumer=None)

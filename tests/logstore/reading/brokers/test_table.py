@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logstore.errors import NotFound
-from logstore.history.snapshot import OFFSET_MAX, DataFile, Snapshot
+from logstore.formats.offset_range import OffsetRange
+from logstore.formats.topic_partition import TopicPartition
+from logstore.history.forms.snapshot import OFFSET_MAX, DataFile, Snapshot
 from logstore.objects.directory import DirectoryStore
 from logstore.objects.memory import MemoryObjects
 from logstore.reading.brokers.table import TableReader, TableRequest, window_end
@@ -145,6 +147,9 @@ def test_times_are_not_looked_for_in_a_table_that_ends_below_the_segments() -> N
     reader = reader_of(Versions(table(1, 10)))
 
     with pytest.raises(NotFound, match="does not reach"):
-        reader.first_at_or_after(TableRequest(TOPIC, 0, 0, 11, 0), 5)
-    assert reader.first_at_or_after(TableRequest(TOPIC, 0, 0, 10, 0), 5) is None
-    assert reader.latest(TableRequest(TOPIC, 0, 0, 10, 0)) is None
+        reader.first_at_or_after(TableRequest(OffsetRange(TopicPartition(TOPIC, 0), 0, 11), 0), 5)
+    assert (
+        reader.first_at_or_after(TableRequest(OffsetRange(TopicPartition(TOPIC, 0), 0, 10), 0), 5)
+        is None
+    )
+    assert reader.latest(TableRequest(OffsetRange(TopicPartition(TOPIC, 0), 0, 10), 0)) is None

@@ -91,83 +91,74 @@ def ranges_of(reader: LogReader, name: str) -> tuple[bytes, list[SegmentRange]]:
 @pytest.mark.parametrize("checkpoint_segments", [2, 1000], ids=["checkpoints", "followed"])
 @pytest.mark.parametrize("clean", [True, False], ids=["sealed", "open"])
 @pytest.mark.parametrize("orders_in", [range(SEGMENTS), (0, SEGMENTS - 1)], ids=["all", "two"])
-def test_of_a_topic_with_a_hundredth_of_its_segments_little_else_is_fetched(
+async def test_of_a_topic_with_a_hundredth_of_its_segments_little_else_is_fetched(
     checkpoint_segments: int, clean: bool, orders_in: Sequence[int]
 ) -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=checkpoint_segments)
-        await fill(written, orders_in=orders_in, clean=clean)
-        reader = await written.reader()
-        topic_id, segment_ranges = ranges_of(reader, "orders")
-        places = Located((), segment_ranges)
-        batch_bytes = len(stored_batch())
+    written = WrittenLog(checkpoint_segments=checkpoint_segments)
+    await fill(written, orders_in=orders_in, clean=clean)
+    reader = await written.reader()
+    topic_id, segment_ranges = ranges_of(reader, "orders")
+    places = Located((), segment_ranges)
+    batch_bytes = len(stored_batch())
 
-        (task,) = plan_tasks(places, reader.layout_of, reader.offsets_at, parallelism=2)
-        store = Counted(written.objects)
-        rows = list(read_rows(store, task, {topic_id: "orders"}, ["value", "offset"]))
+    (task,) = plan_tasks(places, reader.layout_of, reader.offsets_at, parallelism=2)
+    store = Counted(written.objects)
+    rows = list(read_rows(store, task, {topic_id: "orders"}, ["value", "offset"]))
 
-        count = len(orders_in)
-        assert [at for one in rows for at in one.column("offset").to_pylist()] == [*range(count)]
-        assert wanted_bytes(places, reader.layout_of) == count * batch_bytes
-        fetched = sum(size for _, size in store.requests)
-        assert fetched <= FETCHED_PER_WANTED_MAX * count * batch_bytes
-        assert len(store.requests) == count
-
-    run(scenario())
+    count = len(orders_in)
+    assert [at for one in rows for at in one.column("offset").to_pylist()] == [*range(count)]
+    assert wanted_bytes(places, reader.layout_of) == count * batch_bytes
+    fetched = sum(size for _, size in store.requests)
+    assert fetched <= FETCHED_PER_WANTED_MAX * count * batch_bytes
+    assert len(store.requests) == count
 
 
-def test_a_topic_that_has_its_segments_alone_is_read_by_one_request_each() -> None:
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=2)
-        await fill(written, orders_in=(0, 1), clean=True)
-        reader = await written.reader()
-        topic_id, segment_ranges = ranges_of(reader, "others")
+async def test_a_topic_that_has_its_segments_alone_is_read_by_one_request_each() -> None:
+    written = WrittenLog(checkpoint_segments=2)
+    await fill(written, orders_in=(0, 1), clean=True)
+    reader = await written.reader()
+    topic_id, segment_ranges = ranges_of(reader, "others")
 
-        tasks = plan_tasks(
-            Located((), segment_ranges), reader.layout_of, reader.offsets_at, parallelism=2
-        )
-        store = Counted(written.objects)
-        for task in tasks:
-            list(read_rows(store, task, {topic_id: "others"}, ["offset"]))
+    tasks = plan_tasks(
+        Located((), segment_ranges), reader.layout_of, reader.offsets_at, parallelism=2
+    )
+    store = Counted(written.objects)
+    for task in tasks:
+        list(read_rows(store, task, {topic_id: "others"}, ["offset"]))
 
-        keys = [key for key, _ in store.requests]
-        assert len(keys) == len(set(keys))
-        for key, size in store.requests:
-            assert size == len(written.objects.get(key))
-
-    run(scenario())
+    keys = [key for key, _ in store.requests]
+    assert len(keys) == len(set(keys))
+    for key, size in store.requests:
+        assert size == len(written.objects.get(key))
 
 
-def test_of_a_topic_scattered_over_a_segment_one_range_is_fetched() -> None:
+async def test_of_a_topic_scattered_over_a_segment_one_range_is_fetched() -> None:
     """Its batches came between those of another topic, further apart than a gap is worth."""
 
-    async def scenario() -> None:
-        written = WrittenLog(checkpoint_segments=2)
-        data = memoryview(stored_batch())
-        header = check_batch(data, 0, len(data))
-        async with written.life(clean=False) as log:
-            orders = (await log.create_topic("orders", 2, {})).leaders
-            others = (await log.create_topic("others", 1, {})).leaders[0]
-            appended = [
-                leader.append(data, header)
-                for number in range(SCATTERED)
-                for leader in (orders[number % 2], *[others] * 10)
-            ]
-            await committed(log, appended[-1].seq)
-        reader = await written.reader()
-        topic_id, segment_ranges = ranges_of(reader, "orders")
-        places = Located((), segment_ranges)
+    written = WrittenLog(checkpoint_segments=2)
+    data = memoryview(stored_batch())
+    header = check_batch(data, 0, len(data))
+    async with written.life(clean=False) as log:
+        orders = (await log.create_topic("orders", 2, {})).leaders
+        others = (await log.create_topic("others", 1, {})).leaders[0]
+        appended = [
+            leader.append(data, header)
+            for number in range(SCATTERED)
+            for leader in (orders[number % 2], *[others] * 10)
+        ]
+        await committed(log, appended[-1].seq)
+    reader = await written.reader()
+    topic_id, segment_ranges = ranges_of(reader, "orders")
+    places = Located((), segment_ranges)
 
-        (task,) = plan_tasks(places, reader.layout_of, reader.offsets_at, parallelism=1)
-        store = Counted(written.objects)
-        rows = list(read_rows(store, task, {topic_id: "orders"}, ["partition", "offset"]))
+    (task,) = plan_tasks(places, reader.layout_of, reader.offsets_at, parallelism=1)
+    store = Counted(written.objects)
+    rows = list(read_rows(store, task, {topic_id: "orders"}, ["partition", "offset"]))
 
-        assert sorted(at for one in rows for at in one.column("offset").to_pylist()) == sorted(
-            [*range(SCATTERED // 2)] * 2
-        )
-        assert [size for _, size in store.requests] == [SCATTERED * len(data)]
-
-    run(scenario())
+    assert sorted(at for one in rows for at in one.column("offset").to_pylist()) == sorted(
+        [*range(SCATTERED // 2)] * 2
+    )
+    assert [size for _, size in store.requests] == [SCATTERED * len(data)]
 
 
 def found_at(found: FoundBatch) -> tuple[int, int, int, bytes]:
@@ -213,20 +204,17 @@ def test_what_is_read_by_the_index_is_what_is_read_by_whole_segments(
     ],
     ids=["another offset", "cut short"],
 )
-def test_bytes_that_are_not_what_the_index_says_are_damage(damage, match) -> None:  # type: ignore[no-untyped-def]
-    async def scenario() -> None:
-        written = WrittenLog()
-        await fill(written, orders_in=[0], clean=True)
-        reader = await written.reader()
-        _, (segments,) = ranges_of(reader, "orders")
-        chain, seq = segments.chain, segments.first_seq
-        places = reader.layout_of(chain, [segments]).places
-        key, (placed,) = segment_key(chain, seq), places.of(seq)
-        data = written.objects.get(key)
-        written.objects.delete(key)
-        written.objects.create(key, (damage(data, placed.at),))
+async def test_bytes_that_are_not_what_the_index_says_are_damage(damage, match) -> None:  # type: ignore[no-untyped-def]
+    written = WrittenLog()
+    await fill(written, orders_in=[0], clean=True)
+    reader = await written.reader()
+    _, (segments,) = ranges_of(reader, "orders")
+    chain, seq = segments.chain, segments.first_seq
+    places = reader.layout_of(chain, [segments]).places
+    key, (placed,) = segment_key(chain, seq), places.of(seq)
+    data = written.objects.get(key)
+    written.objects.delete(key)
+    written.objects.create(key, (damage(data, placed.at),))
 
-        with pytest.raises(Corrupt, match=match):
-            list(read_batches(written.objects, chain, seq, seq, [segments], places=places))
-
-    run(scenario())
+    with pytest.raises(Corrupt, match=match):
+        list(read_batches(written.objects, chain, seq, seq, [segments], places=places))

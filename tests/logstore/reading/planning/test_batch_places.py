@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from logstore.formats.chain_state import EpochKey, SegmentSpan
 from logstore.formats.index_rows import ROW
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange
 from logstore.reading.planning.batch_places import (
     GAP_BYTES_MAX,
@@ -94,7 +95,7 @@ def row(seq: int, offset: int) -> bytes:
 def test_where_the_index_does_not_tell_all_segments_are_read_whole(
     offsets: list[int], wanted_bytes: list[int], request_counts: list[int]
 ) -> None:
-    segments = SegmentRange(*KEY, 1, 1, 3, 0, 30)
+    segments = SegmentRange(OffsetRange(KEY.topic_partition, 0, 30), KEY.leader_epoch, 1, 1, 3)
     builder = LayoutBuilder(1, [segments])
     builder.add_window(0, [SegmentSpan(208, OBJECT_BYTES)] * 4)
     builder.add_rows(segments, b"".join(row(1 + offset // 10, offset) for offset in offsets))

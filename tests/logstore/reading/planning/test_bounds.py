@@ -21,7 +21,7 @@ def ranges(start: Bounds = None, end: Bounds = None) -> Mapping[int, tuple[int, 
         return max(offset, there.start) if offset < there.end else None
 
     found = ranges_of("orders", TOPIC, start, end, offset_for_time)
-    return {one.partition: (one.start, one.end) for one in found}
+    return {one.offsets.number: (one.offsets.start, one.offsets.end) for one in found}
 
 
 def at(seconds: float) -> datetime:

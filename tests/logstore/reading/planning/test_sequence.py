@@ -8,7 +8,9 @@ from itertools import groupby, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange
+from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.planning.sequence import in_order
 
 TOPIC = b"t" * 16
@@ -18,7 +20,11 @@ def pieces_of(partition: int, chains: list[int]) -> list[SegmentRange]:
     """Ten offsets each; seqs rise with the offsets."""
     return [
         SegmentRange(
-            TOPIC, partition, epoch, chain, 4 * epoch, 4 * epoch + 2, 10 * epoch, 10 * epoch + 10
+            OffsetRange(TopicPartition(TOPIC, partition), 10 * epoch, 10 * epoch + 10),
+            epoch,
+            chain,
+            4 * epoch,
+            4 * epoch + 2,
         )
         for epoch, chain in enumerate(chains)
     ]
@@ -67,5 +73,5 @@ def test_every_piece_comes_once_and_offsets_rise(partitions: list[list[int]]) ->
             for p in seq_range.segment_ranges
         )
     for number in range(len(partitions)):
-        mine = [segments.start for segments in read if segments.partition == number]
+        mine = [segments.offsets.start for segments in read if segments.offsets.number == number]
         assert all(first < second for first, second in pairwise(mine))

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logstore.formats.offset_range import OffsetRange
 from logstore.formats.segment_ranges import SegmentRange, SplitPoint
+from logstore.formats.topic_partition import TopicPartition
 from logstore.reading.planning.task_plan import (
     REQUEST_BYTES,
     TASK_BYTES,
@@ -28,7 +30,9 @@ Sizes = dict[tuple[int, int], int]
 def segments(partition: int, epoch: int, chain: int, first: int, last: int) -> SegmentRange:
     """Ten offsets in each segment: those of segment 7 are 1000 x epoch + 70 to 79."""
     start, end = 1000 * epoch + 10 * first, 1000 * epoch + 10 * (last + 1)
-    return SegmentRange(TOPIC, partition, epoch, chain, first, last, start, end)
+    return SegmentRange(
+        OffsetRange(TopicPartition(TOPIC, partition), start, end), epoch, chain, first, last
+    )
 
 
 def offsets_at(splits: Sequence[SplitPoint]) -> list[int]:
@@ -82,11 +86,11 @@ def test_every_wanted_batch_is_in_exactly_one_task(
 
     def places(each: SegmentRange) -> list[tuple[int, int, int, int]]:
         seqs = range(each.first_seq, each.last_seq + 1)
-        offsets = range(each.start, each.end)
+        offsets = range(each.offsets.start, each.offsets.end)
         assert [offset % 1000 // 10 for offset in offsets] == [
             seq for seq in seqs for _ in range(10)
         ]
-        return [(each.partition, each.leader_epoch, at % 1000 // 10, at) for at in offsets]
+        return [(each.offsets.number, each.leader_epoch, at % 1000 // 10, at) for at in offsets]
 
     wanted = Counter(place for each in segment_ranges for place in places(each))
     found: Counter[tuple[int, int, int, int]] = Counter()
@@ -136,7 +140,7 @@ def test_a_task_holds_each_partition_in_offset_order(
         for seq_range in task.seq_ranges:
             assert seq_range.first_seq <= seq_range.last_seq
             for each in seq_range.segment_ranges:
-                read[each.partition].append((each.leader_epoch, seq_range.first_seq))
+                read[each.offsets.number].append((each.leader_epoch, seq_range.first_seq))
         for places in read.values():
             assert places == sorted(places)
 
@@ -151,8 +155,8 @@ def test_the_offsets_of_a_partition_rise_from_task_to_task(
     for task in planned(*log, tasks_min=tasks_min):
         for seq_range in task.seq_ranges:
             for part in seq_range.segment_ranges:
-                assert part.start >= reached[part.partition]
-                reached[part.partition] = part.end
+                assert part.offsets.start >= reached[part.offsets.number]
+                reached[part.offsets.number] = part.offsets.end
 
 
 @pytest.mark.slow

@@ -19,9 +19,9 @@ from logstore.errors import (
 )
 from logstore.ports.registry import RowAbsent
 from logstore.registry.dynamodb.client import DynamoClient
-from logstore.registry.dynamodb.errors import TransactionCancelled
-from logstore.registry.dynamodb.grouping import READS_MAX, WRITES_MAX, WRITES_MIN
 from logstore.registry.dynamodb.rows import DynamoRows
+from logstore.registry.dynamodb_json.errors import TransactionCancelled
+from logstore.registry.dynamodb_json.grouping import READS_MAX, WRITES_MAX, WRITES_MIN
 from tests.servers.locked_moto import locked_moto
 from tests.servers.tables import dynamo_client
 

@@ -14,7 +14,7 @@ from logstore.ports.clock import SystemClock
 from logstore.ports.registry import Comparison, Registry, RowAbsent
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.rows import BlockingDynamoRows, DynamoRows
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from logstore.registry.retrying import RetryingRegistry
 from logstore.retry import RetryDelays
 from logstore.testing.fault_plan import Fault, FaultPlan, FaultRule

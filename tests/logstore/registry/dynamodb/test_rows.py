@@ -25,7 +25,7 @@ from logstore.ports.registry import Comparison, RowAbsent
 from logstore.registry.dynamodb.client import DynamoClient
 from logstore.registry.dynamodb.rows import BlockingDynamoRows, DynamoRows
 from logstore.registry.dynamodb.table import ensure_table, key_spec
-from logstore.registry.dynamodb.url import TableUrl
+from logstore.registry.dynamodb_json.url import TableUrl
 from tests.servers.locked_moto import REGION, aws_environment, locked_moto
 from tests.servers.tables import dynamo_client, new_table_url
 

@@ -1,0 +1,1 @@
+"""Checks of requests, and what clients are shown. Pure."""

@@ -1,0 +1,1 @@
+"""Decides what pages of metrics and health say. Pure."""

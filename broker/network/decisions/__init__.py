@@ -1,0 +1,1 @@
+"""Decides how much a client, or an address, may do. Pure."""

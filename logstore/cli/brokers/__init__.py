@@ -1,0 +1,1 @@
+"""Commands that ask brokers: topics, groups, produce, consume."""

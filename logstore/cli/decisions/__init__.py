@@ -1,0 +1,1 @@
+"""Decides what commands say: figures, findings, lines of text. Pure."""

@@ -1,0 +1,1 @@
+"""`logstore doctor`: what is wrong with a log and its brokers."""

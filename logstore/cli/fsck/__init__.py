@@ -1,0 +1,1 @@
+"""`logstore fsck`: do store, registry and chains agree?"""

@@ -1,0 +1,1 @@
+"""`logstore inspect`: contents of a log, read without a broker."""

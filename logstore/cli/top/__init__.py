@@ -1,0 +1,1 @@
+"""`logstore top`: a live screen of a cluster."""

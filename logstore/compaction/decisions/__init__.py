@@ -1,0 +1,1 @@
+"""Decides what is moved, merged and cleaned, and in which tasks. Pure."""

@@ -1,0 +1,1 @@
+"""Decides which rows a log's objects prove, and what proves them. Pure."""
