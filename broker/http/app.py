@@ -27,12 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 class HttpApp:
-    def __init__(self, settings: BrokerSettings, compaction: CompactionCounts) -> None:
+    def __init__(
+        self, settings: BrokerSettings, compaction: CompactionCounts, open_listeners: int = 0
+    ) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self._watched: Observed | None = None
         self._loop_lag = LoopLag(loop)
         version = installed_version()
-        observer = Observer(version, settings, self._loop_lag.lateness, compaction)
+        observer = Observer(version, settings, self._loop_lag.lateness, compaction, open_listeners)
         scrape = Scrape(loop, lambda: observer.read(self._watched))
         console = Console(loop, version, lambda: self._watched)
         probes = {"/healthz": self._healthz, "/readyz": self._readyz}

@@ -38,8 +38,10 @@ class Observer:
         settings: BrokerSettings,
         lateness: Histogram,
         compaction: CompactionCounts,
+        open_listeners: int = 0,
     ) -> None:
         self._version = version
+        self._open_listeners = open_listeners
         self._lateness = lateness
         self._compaction = compaction
         self._series_max = settings.number("logstore.metrics.series.max")
@@ -54,6 +56,7 @@ class Observer:
             *(_one(m.STATE, status.state is state, state) for state in State),
             _one(m.READY, not why_not_ready(status)),
             _one(m.LOOP_LAG, self._lateness.copy()),
+            _one(m.OPEN_LISTENERS, self._open_listeners),
             *_compaction(self._compaction),
         ]
         if watched is None:

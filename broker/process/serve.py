@@ -31,6 +31,8 @@ from broker.process.log_lines import TEXT, configure_log_lines
 from broker.process.log_writer import LogWriter
 from broker.process.number import free_number, given_number
 from broker.process.platform import Platform, resolve_advertised, resolve_rack
+from broker.process.posture import check_posture, open_listeners
+from broker.process.posture_warning import PostureWarning
 from broker.process.secured_listeners import SecuredListeners
 from broker.process.start_line import TEXT as TEXT_AT_START
 from broker.process.start_line import start_values
@@ -114,13 +116,19 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
     http: HttpApp | None = None
     secured: SecuredListeners | None = None
     counts = CompactionCounts()
+    planned = plan_listeners(settings.listen, settings.advertise)
+    places = [place for place, _ in planned]
+    check_posture(places, settings.settings)
+    standing_open = open_listeners(places, settings.settings)
+    warning = PostureWarning(asyncio.get_running_loop(), standing_open)
     try:
-        for place, advertised in plan_listeners(settings.listen, settings.advertise):
+        for place, advertised in planned:
             protocol = protocol_of(place.name, settings.settings.text(PROTOCOL_MAP))
             listeners.append(bind(place, advertised, protocol=protocol))
         secured = SecuredListeners(listeners, settings.settings, SystemClock())
         if settings.http:
-            http = await _open_http(settings, counts)
+            http = await _open_http(settings, counts, len(standing_open))
+        warning.begin()
         opened = await open_log(
             settings.url,
             clock=SystemClock(),
@@ -135,6 +143,7 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
         finally:
             await opened.close()
     finally:
+        warning.end()
         for listener in listeners:
             listener.socket.close()
         if secured is not None:
@@ -143,12 +152,14 @@ async def _serve(settings: ServeSettings, wrap: Wrap | None, lines: LogWriter) -
             http.close()
 
 
-async def _open_http(settings: ServeSettings, counts: CompactionCounts) -> "HttpApp":
+async def _open_http(
+    settings: ServeSettings, counts: CompactionCounts, open_count: int
+) -> "HttpApp":
     """Metrics and health, from before the log is opened until the process ends."""
     from broker.http.app import HttpApp  # a library of 5 MB, needed here alone
 
     listener = bind(parse_address(settings.http), None, "--http")
-    http = HttpApp(settings.settings, counts)
+    http = HttpApp(settings.settings, counts, open_count)
     await http.open(listener)
     return http
 

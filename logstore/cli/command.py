@@ -9,6 +9,8 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from logstore.cli.broker_access import add_command_config
+
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes of every command."""
 
@@ -58,6 +60,7 @@ def add_broker_options(parser: argparse.ArgumentParser, *, is_action: bool = Fal
         metavar="HOST:PORT",
         help=f"brokers to connect to, tried in order (default {DEFAULT_BOOTSTRAP})",
     )
+    add_command_config(parser, is_action=is_action)
     parser.add_argument(
         "--json",
         action="store_true",

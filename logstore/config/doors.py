@@ -4,6 +4,14 @@ from logstore.config.kinds import Setting, SettingKind
 
 DOOR_SETTINGS = (
     Setting(
+        name="logstore.allow.anonymous",
+        kind=SettingKind.BOOLEAN,
+        default="false",
+        documentation="Whether a broker starts with a listener that other machines reach and that "
+        "asks for no login: neither SASL, nor a certificate of its clients. true: it warns each "
+        "minute; the network must keep strangers away, who may do everything.",
+    ),
+    Setting(
         name="logstore.http.hosts",
         kind=SettingKind.STRING,
         default="",

@@ -69,6 +69,9 @@ REQUESTS = _histogram(
 ERRORS = _counter(
     "request_errors", "Error codes in responses, of each partition by itself", "api", "code"
 )
+OPEN_LISTENERS = _gauge(
+    "open_listeners", "Listeners that other machines reach and that ask for no login"
+)
 DENIALS = _counter(
     "authorization_denials", "Resources of requests that clients had no right to", "api"
 )

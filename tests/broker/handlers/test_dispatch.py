@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import struct
 import threading
 from typing import Any
 
@@ -126,19 +125,6 @@ def test_a_limit_of_items_says_whether_it_was_exceeded() -> None:
     assert not limit.is_exceeded
     assert not limit >= 1
     assert limit.is_exceeded
-
-
-@pytest.mark.parametrize(("key", "name"), [(17, "SaslHandshake"), (36, "SaslAuthenticate")])
-def test_a_client_that_would_authenticate_is_hung_up_on(
-    client: Connection, key: int, name: str
-) -> None:
-    """It is not let in without a look at its password; nor does ApiVersions list the request."""
-    assert key not in client.negotiate()
-    header = struct.pack(">hhih", key, 1, 1, -1)
-    body = b"\0\x05PLAIN" if name == "SaslHandshake" else struct.pack(">i", 4) + b"\0a\0b"
-    client.send_raw(struct.pack(">i", len(header + body)) + header + body)
-    with pytest.raises(LogstoreError):
-        client.read_frame()
 
 
 class RefusedPeer:

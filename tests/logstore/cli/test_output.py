@@ -138,7 +138,7 @@ def test_commands_write_for_people_by_one_function() -> None:
     folder = Path(__file__).parents[3] / "logstore" / "cli"
     free = [
         f"{path.name}:{node.lineno}"
-        for path in sorted(folder.glob("*.py"))
+        for path in sorted(folder.rglob("*.py"))
         if path.name != "output.py"
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)

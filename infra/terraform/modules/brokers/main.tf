@@ -11,7 +11,8 @@ locals {
     "LOGSTORE_${upper(replace(trimprefix(name, "logstore."), "/[.-]/", "_"))}" => value
   }
 
-  environment = merge(local.settings, {
+  # The listener asks for no login: the security groups say who reaches it. A value in var.settings prevails.
+  environment = merge({ LOGSTORE_ALLOW_ANONYMOUS = "true" }, local.settings, {
     AWS_REGION          = var.region
     LOGSTORE_URL        = var.url
     LOGSTORE_BROKER     = "auto"
