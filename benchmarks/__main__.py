@@ -32,6 +32,7 @@ CASES = (
         "registry",
         "takeover",
         "silence",
+        "tls",
         "checkpoint",
         "memory",
         "metadata",

@@ -28,7 +28,7 @@ Identify = Callable[[bytes | None], str]
 class Handshakes:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.counts: Counter[str] = Counter()
-        """By outcome: done, failed, late."""
+        """By outcome: done, failed, late; and steps, some two of each."""
         self._loop = loop
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tls")
 
@@ -66,6 +66,7 @@ class Handshakes:
             result = future.result()
             self._loop.call_soon_threadsafe(then, *result)
 
+        self.counts["steps"] += 1
         try:
             self._threads.submit(work).add_done_callback(done)
         except RuntimeError:  # closed

@@ -13,7 +13,14 @@ import pytest
 from broker.tls import link
 from logstore.errors import LogstoreError
 from logstore.wire.messages.api_versions import ApiVersionsRequest
-from tests.broker.running import DEADLINE_S, Running, batch_of, fetch, produce, running_broker
+from tests.broker.running import (
+    DEADLINE_S,
+    Running,
+    batch_of,
+    fetch,
+    produce,
+    running_broker,
+)
 from tests.broker.tls.conftest import client_context, secured_broker, security
 from tests.certificates import Authority
 
@@ -199,15 +206,34 @@ def test_renegotiation_is_refused(running: Running, authority: Authority) -> Non
     )
 
 
-def test_a_handshake_a_byte_at_a_time_is_one_step(running: Running, authority: Authority) -> None:
+def test_a_handshake_has_a_step_for_each_record(running: Running, authority: Authority) -> None:
+    """A peer that sends a byte a second gives threads nothing to do."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context(authority).wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
     with plain_socket(running) as peer:
-        _shake(client.do_handshake, incoming, outgoing, peer, piece=1)
+        peer.sendall(hello[:100])
+        counts = running.secured.handshakes.counts
+        running.wait_until(lambda: counts["steps"] > 0 or any(map(arrived, links(running))))
+        assert running.do(lambda: counts["steps"]) == 0
+        peer.sendall(hello[100:])
+        incoming.write(peer.recv(1 << 16))
+        _shake(client.do_handshake, incoming, outgoing, peer)
         client.write(FRAME)
         peer.sendall(outgoing.read())
         assert peer.recv(1)
-    assert running.do(lambda: running.secured.handshakes.counts["done"]) == 1
+    assert running.do(lambda: counts["done"]) == 1
+
+
+def links(running: Running) -> list[link.TlsLink]:
+    found = [one.transport for one in running.broker.clients.connections]
+    return [one for one in found if isinstance(one, link.TlsLink)]
+
+
+def arrived(one: link.TlsLink) -> bytes:
+    return one._arrived
 
 
 def test_silence_is_closed_after_its_time(
