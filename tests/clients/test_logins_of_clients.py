@@ -169,8 +169,8 @@ def test_librdkafka_writes_and_reads_as_its_user(secured: Secured, admin: AdminC
 def test_kafka_python_and_aiokafka_log_in(secured: Secured, admin: AdminClient) -> None:
     user = ("alice", PASSWORDS["alice"], TOPIC)
     story = ("tests.clients.login_stories", secured.bootstrap, str(secured.authority), *user)
-    with Process(story) as told:
-        told.wait_for("^done$", deadline_s=DEADLINE_S)
+    with Process(story) as child:
+        child.wait_for("^done$", deadline_s=DEADLINE_S)
 
 
 def test_a_wrong_password_is_an_error_of_authentication(
