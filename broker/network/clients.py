@@ -185,11 +185,6 @@ class Clients:
         """
         self._newcomers.leave(connection)
 
-    @property
-    def newcomer_count(self) -> int:
-        """Connections that have sent no request yet."""
-        return len(self._newcomers)
-
     def _has_made_room(self) -> bool:
         leaves = self._newcomers.make_room(self.loop.time())
         if leaves is None:

@@ -99,11 +99,6 @@ class SecuredListener:
             )
             self._trouble = trouble
 
-    @property
-    def has_trouble(self) -> bool:
-        """Whether its files cannot be used as they are now."""
-        return bool(self._trouble)
-
 
 async def look_again_and_again(listeners: Iterable[SecuredListener], clock: Clock) -> None:
     """Look at the files of all listeners every `LOOK_S`, until cancelled.

@@ -19,7 +19,6 @@ STEPS_MAX = 512
 """Of a pattern, with its repeated parts written out."""
 REPEATS_MAX = 64
 DEPTH_MAX = 16
-_SPECIAL = "()[]{}*+?|.^$\\"
 
 Takes = Callable[[str], bool]
 

@@ -55,7 +55,7 @@ def test_the_wheel_holds_the_product_and_nothing_else(wheel: Path) -> None:
 def test_extras_and_what_every_user_needs_are_ranges() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    assert set(extras) == {"broker", "s3", "spark", "delta"}
+    assert set(extras) == {"broker", "s3", "spark", "delta", "security"}
     for wanted in [*project["dependencies"], *(one for extra in extras.values() for one in extra)]:
         assert "==" not in wanted
         assert ">=" in wanted

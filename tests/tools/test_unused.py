@@ -20,7 +20,6 @@ USED_ELSEWHERE = {
         for name in ("DECODE_REQUEST", "DECODE_RESPONSE", "ENCODE_REQUEST", "ENCODE_RESPONSE")
     },
     "spark_source.source.NarrowedReader.pushFilters": "Spark calls it where its session lets it",
-    "logstore.wire.primitives.put_strings": "generated code calls it: tools/full_wire.py",
 }
 
 

@@ -70,7 +70,7 @@ def test_a_connection_to_a_broker_asks_at_once_so_that_it_may_be_silent() -> Non
         async def story() -> None:
             async with connected(running.listener.public_address[1]) as peers:
                 clients = running.broker.clients
-                await asyncio.to_thread(running.wait_until, lambda: not clients.newcomer_count)
+                await asyncio.to_thread(running.wait_until, lambda: not len(clients._newcomers))
                 assert peers.has_any
                 assert clients.connections
 
