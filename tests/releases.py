@@ -17,6 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tests" / "releases.toml"
+PROJECT = "pyproject.toml"
+FORM = 2
+"""Of the folder of a release: one of another form is made again."""
 PACKAGES = ("logstore", "broker", "spark_source", "pyspark_logstore")
 
 
@@ -36,16 +39,20 @@ class Release:
         return None
 
     def source(self) -> Path:
-        """The folder of its packages."""
-        folder = _cache() / "releases" / self.commit
+        """The folder of its packages, with the commands that it brings.
+
+        They go before those of this version, which lie in other modules.
+        """
+        folder = _cache() / "releases" / f"{self.commit}-{FORM}"
         if not folder.exists():
             folder.parent.mkdir(parents=True, exist_ok=True)
-            archive = _git("archive", self.commit, *PACKAGES)
+            archive = _git("archive", self.commit, *PACKAGES, PROJECT)
             archive.check_returncode()
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
                 whole = Path(temporary) / "source"
                 with tarfile.open(fileobj=BytesIO(archive.stdout)) as packed:
                     packed.extractall(whole, filter="data")
+                _write_commands(whole)
                 _put(whole, folder)
         return folder
 
@@ -60,6 +67,20 @@ def releases() -> tuple[Release, ...]:
 def release_before() -> Release:
     """The newest release: this version is made from it, and upgraded from it."""
     return releases()[-1]
+
+
+def _write_commands(whole: Path) -> None:
+    """As an installation does, so that `logstore` finds them in this folder."""
+    project = tomllib.loads((whole / PROJECT).read_text("utf-8"))["project"]
+    lines = [
+        line
+        for group, commands in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {place}" for name, place in commands.items()))
+    ]
+    metadata = whole / f"{project['name'].replace('-', '_')}.egg-info"
+    metadata.mkdir()
+    (metadata / "PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\n")
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
 def _put(whole: Path, folder: Path) -> None:

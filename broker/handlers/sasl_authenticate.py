@@ -14,8 +14,9 @@ from logstore.wire.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 
+UNEXPECTED = "SaslAuthenticate request received after successful authentication"
 FAILED = "Authentication failed during authentication due to invalid credentials with SASL"
-"""Kafka's own words, by which people find what to do."""
+"""Both are Kafka's own words, by which people find what to do."""
 
 
 def sasl_authenticate(
@@ -24,9 +25,9 @@ def sasl_authenticate(
     connection = call.connection
     login = connection.login
     if login is None or not login.awaits_token:
-        broker.refuse_login(call, "a token without a handshake")
-        why = "SaslAuthenticate request received without a handshake before it"
-        return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, why)
+        if login is not None and not login.principal:
+            broker.refuse_login(call, "a token without a handshake")
+        return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, UNEXPECTED)
     try:
         answer = login.take(bytes(request.auth_bytes))
     except LoginFailed as failure:

@@ -7,6 +7,7 @@ from logstore.wire.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_user_scram_credentials,
     api_versions,
     create_acls,
     create_partitions,
@@ -27,6 +28,8 @@ from logstore.wire.messages import (
     list_partition_reassignments,
     list_transactions,
     metadata,
+    sasl_authenticate,
+    sasl_handshake,
     unregister_broker,
     update_features,
 )
@@ -39,6 +42,7 @@ ELECT_LEADERS, INCREMENTAL, REASSIGN, REASSIGNMENTS = 43, 44, 45, 46
 DESCRIBE_QUOTAS, ALTER_QUOTAS, SCRAM, QUORUM, CLUSTER = 48, 49, 50, 55, 60
 UNREGISTER, TRANSACTIONS, RESOURCES, TOPIC_PARTITIONS = 64, 66, 74, 75
 UPDATE_FEATURES = 57
+SASL_HANDSHAKE, SASL_AUTHENTICATE, ALTER_SCRAM = 17, 36, 51
 TOPIC, BROKER, LOGGER = 2, 4, 8
 
 
@@ -387,6 +391,36 @@ def _quorum(peer: Peer) -> None:
         request4 = describe_user_scram_credentials.DescribeUserScramCredentialsRequest(asked)
         peer.ask(what, SCRAM, 0, request4)
     peer.ask("a stranger", UNREGISTER, 0, unregister_broker.UnregisterBrokerRequest(77))
+    _logins(peer)
+
+
+def _logins(peer: Peer) -> None:
+    """Of a listener that asks for none; users are changed all the same."""
+    for version in versions(SASL_HANDSHAKE):
+        handshake = sasl_handshake.SaslHandshakeRequest("SCRAM-SHA-256")
+        peer.ask("without a login", SASL_HANDSHAKE, version, handshake)
+    for version in versions(SASL_AUTHENTICATE):
+        token = sasl_authenticate.SaslAuthenticateRequest(b"n,,n=alice,r=abc")
+        peer.ask("without a login", SASL_AUTHENTICATE, version, token)
+    delete = alter_user_scram_credentials.ScramCredentialDeletion
+    upsert = alter_user_scram_credentials.ScramCredentialUpsertion
+    good = upsert("alice", 1, 4096, b"salt", b"salted password")
+    changes: dict[str, tuple[list[Any], list[Any]]] = {
+        "a user": ([], [good, upsert("bob", 2, 16384, b"salt", b"salted password")]),
+        "a stranger": ([delete("stranger", 1)], []),
+        "another mechanism of a user": ([delete("alice", 2)], []),
+        "strange mechanisms": ([delete("alice", 9)], [upsert("c", 0, 4096, b"s", b"p")]),
+        "too few iterations": ([], [upsert("d", 1, 4095, b"s", b"p")]),
+        "too many iterations": ([], [upsert("d", 1, 16385, b"s", b"p")]),
+        "no name": ([], [upsert("", 1, 4096, b"s", b"p")]),
+        "one twice": ([delete("alice", 1)], [good]),
+        "a deletion": ([delete("alice", 1), delete("bob", 2)], []),
+    }
+    for what, (deletions, upsertions) in changes.items():
+        request = alter_user_scram_credentials.AlterUserScramCredentialsRequest(
+            deletions, upsertions
+        )
+        peer.ask(what, ALTER_SCRAM, 0, request)
 
 
 def _acls(peer: Peer) -> None:
